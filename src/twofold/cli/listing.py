@@ -1,0 +1,29 @@
+"""What ``models``, ``devices`` and ``links`` have in common."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from twofold.cli.show import facts, print_json, table
+
+Entry = TypeVar("Entry")
+
+
+def show_catalog(
+    entries: Sequence[Entry],
+    columns: Mapping[str, Callable[[Entry], str]],
+    described: Callable[[Entry], dict[str, object]],
+    kind: str | None,
+) -> None:
+    """Print a table, one line an entry; or one JSON object under the name ``kind`` where that is given."""
+    if kind is not None:
+        print_json({kind: [described(entry) for entry in entries]})
+    else:
+        print(table(list(columns), [[cell(entry) for cell in columns.values()] for entry in entries]))
+
+
+def show_entry(fields: Mapping[str, object], as_json: bool) -> None:
+    """Print one entry whole, a line a field; as JSON where asked."""
+    if as_json:
+        print_json(fields)
+    else:
+        print(facts({name: str(value) for name, value in fields.items() if value is not None}))

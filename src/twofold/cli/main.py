@@ -1,0 +1,67 @@
+"""The ``twofold`` command: its verbs, its exit codes and its one-line errors."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
+
+import typer
+from typer.main import get_command
+
+from twofold.cli import compare, devices, figures, links, models, plan, simulate, version
+from twofold.errors import SpecError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[2])
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (simulate, plan, compare, figures, models, devices, links, version):
+    app.command(verb.__name__.rpartition(".")[2])(verb.run)
+
+
+@app.callback(invoke_without_command=True)
+def about(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """How should prefill and decode share your devices? Plan it and prove it on a simulator."""
+    if show_version:
+        version.run()
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and give its exit code: 0, 2 for bad input, 130 when interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        code = get_command(app)(given, prog_name="twofold", standalone_mode=False)
+        sys.stdout.flush()
+    except USAGE_ERROR as error:
+        return complain(cast("Any", error).format_message(), BAD_INPUT)
+    except SpecError as error:
+        return complain(str(error), BAD_INPUT)
+    except BrokenPipeError:
+        return hang_up()
+    except OSError as error:
+        return complain(f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        return complain("interrupted", INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def complain(message: str, code: int) -> int:
+    """Say what is wrong in one line on standard error."""
+    print("twofold:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def hang_up() -> int:
+    """Leave quietly when the reader of standard output has left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

@@ -1,0 +1,86 @@
+"""How results look on a screen: aligned text tables, milliseconds, bars, and JSON."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+BLOCKS = " ▏▎▍▌▋▊▉█"
+ABSENT = "–"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Seconds as milliseconds with about three significant digits, without the unit."""
+    if seconds is None or math.isnan(seconds):
+        return ABSENT
+    value = seconds * 1e3
+    return f"{value:,.{2 if value < 10 else 1 if value < 1000 else 0}f}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with thousands separators and at least ``digits`` significant digits."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    if value == 0 or math.isinf(value):
+        return f"{value:.0f}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}"
+
+
+def percent(share: float | None) -> str:
+    """A share of one as a percentage with one decimal."""
+    return ABSENT if share is None or math.isnan(share) else f"{share:.1%}".replace("%", " %")
+
+
+def bar(share: float, width: int = 30) -> str:
+    """A horizontal bar that fills ``share`` (0 to 1) of ``width`` characters, to an eighth of one."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return (BLOCKS[8] * full + BLOCKS[rest]).rstrip().ljust(width)
+
+
+def bold(text: str) -> str:
+    """``text`` set in bold where standard output is a terminal that may be coloured."""
+    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
+        return text
+    return f"\033[1m{text}\033[0m"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Columns two spaces apart, the first ``left`` of them flush left and the others flush right."""
+    lines = [list(head), *(list(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+
+    def aligned(line: Sequence[str]) -> str:
+        cells = (
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        return "  ".join(cells).rstrip()
+
+    return "\n".join([bold(aligned(head)), *(aligned(row) for row in rows)])
+
+
+def facts(pairs: Mapping[str, str]) -> str:
+    """Lines of a name and what is said about it, aligned."""
+    width = max(map(len, pairs))
+    return "\n".join(f"{name.ljust(width)}  {text}".rstrip() for name, text in pairs.items())
+
+
+def print_json(value: object) -> None:
+    """Print one JSON object; numbers that JSON lacks (NaN, infinity) become null."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,80 @@
+"""The decorator of every compiled function: Numba, cached on disk, plain Python under NUMBA_DISABLE_JIT=1.
+
+Numba keys its cache on the file that holds a function, so a changed callee in another file would go unnoticed.
+The cache therefore lies in a folder named by the content of every compiled source file.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FLOORS = ("cost", "scheduler", "simulate")
+KEPT_VERSIONS = 3
+
+
+def fingerprint() -> str:
+    """Hash of the sources that are compiled together."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for floor in FLOORS:
+        for path in sorted((root / floor).glob("*.py")):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_root() -> Path:
+    """Folder of all compile caches: ``TWOFOLD_CACHE_DIR``, else the user's cache folder."""
+    chosen = os.environ.get("TWOFOLD_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twofold"
+
+
+def _open_cache() -> Path:
+    folder = cache_root() / "compiled" / fingerprint()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="twofold-"))
+    versions = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+    for stale in versions[:-KEPT_VERSIONS]:
+        shutil.rmtree(stale, ignore_errors=True)
+    return folder
+
+
+CACHE = _open_cache()
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile ``function`` on first call and keep the machine code for the next process."""
+    return cast("Callable[P, R]", _in_cache(numba.njit(cache=True, error_model="numpy", nogil=True), function))
+
+
+def compiled_as(signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile for exactly ``signature`` (needed where an argument is itself a compiled function)."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        wrap = numba.njit(signature, cache=True, error_model="numpy", nogil=True)
+        return cast("Callable[P, R]", _in_cache(wrap, function))
+
+    return decorate
+
+
+def _in_cache(wrap: Any, function: Any) -> Any:
+    previous = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(CACHE)
+    try:
+        return wrap(function)
+    finally:
+        numba.config.CACHE_DIR = previous

@@ -1,0 +1,152 @@
+"""How long one step takes on one pipeline stage, compiled: the contract that every cost model fills.
+
+A step is summed up by what it reads and multiplies (``Load``); the time is a roofline over those sums.
+Source of the form: DistServe, appendix A; constants: the lecture's ``hw_model`` (0.70 of the peak FLOP rate,
+0.80 of the bandwidth, 0.5 ms a step).
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twofold.compiled import compiled
+
+COST = np.dtype(
+    [
+        ("token_flops", "f8"),
+        ("row_flops", "f8"),
+        ("pair_flops", "f8"),
+        ("weight_bytes", "f8"),
+        ("row_bytes", "f8"),
+        ("expert_bytes", "f8"),
+        ("experts", "f8"),
+        ("log_miss", "f8"),
+        ("kv_bytes", "f8"),
+        ("embedding_bytes", "f8"),
+        ("flop_rate", "f8"),
+        ("byte_rate", "f8"),
+        ("overhead_s", "f8"),
+        ("exchange_s", "f8"),
+        ("exchange_token_s", "f8"),
+        ("hop_s", "f8"),
+        ("hop_token_s", "f8"),
+        ("layers", "i8"),
+        ("stages", "i8"),
+        ("devices", "i8"),
+        ("idle_w", "f8"),
+        ("compute_w", "f8"),
+        ("memory_w", "f8"),
+        ("limit_w", "f8"),
+        ("contention_decode", "f8"),
+        ("contention_prefill", "f8"),
+    ],
+    align=True,
+)
+"""One record a (model, device, tp, pp): what one device of one stage does, in FLOPs, bytes, seconds and watts.
+
+``token_flops`` all layers of the stage for one token; ``row_flops`` and ``row_bytes`` the output matrix for one
+row of logits; ``pair_flops`` one query-key pair; ``weight_bytes`` dense weights; ``expert_bytes`` one routed
+expert over the stage's layers; ``log_miss`` ln(1 - k/E); ``exchange_*`` all-reduce or all-to-all of the stage;
+``hop_*`` activations to the next stage.
+"""
+
+
+class Load(NamedTuple):
+    """What a step carries.
+
+    ``decodes`` requests with ``context`` KV tokens in all; ``prompt_tokens`` in chunks that make ``pairs``
+    query-key pairs and read ``prefix`` KV tokens of earlier chunks; ``rows`` of logits.
+    """
+
+    decodes: int
+    context: int
+    prompt_tokens: int
+    pairs: int
+    prefix: int
+    rows: int
+
+
+class Speed(NamedTuple):
+    """Fraction of the device's full speed that a lane has: multiplying, reading weights, reading KV."""
+
+    flops: float
+    weights: float
+    kv: float
+
+
+@compiled
+def full_speed() -> Speed:
+    """The whole device."""
+    return Speed(1.0, 1.0, 1.0)
+
+
+@compiled
+def chunk_pairs(start: int, tokens: int) -> int:
+    """Query-key pairs of ``tokens`` prompt tokens that follow ``start`` earlier ones, under the causal mask."""
+    return tokens * start + tokens * tokens // 2
+
+
+class Line(NamedTuple):
+    """Seconds of a step as its context grows: ``max(flops + flops_slope c, bytes + bytes_slope c) + fixed``.
+
+    c is the context in KV tokens. Decode steps that follow each other differ in nothing else, so a run of them is a
+    few additions a step.
+    """
+
+    flops: float
+    flops_slope: float
+    bytes: float
+    bytes_slope: float
+    fixed: float
+
+
+@compiled
+def at(line: Line, context: int) -> float:
+    """Seconds of the step of ``line`` at a context of so many KV tokens."""
+    return max(line.flops + line.flops_slope * context, line.bytes + line.bytes_slope * context) + line.fixed
+
+
+@compiled
+def stage_line(cost: Any, load: Load, speed: Speed, last: bool) -> Line:
+    """The line of one stage for a step with the tokens of ``load``, whatever its context."""
+    tokens = load.decodes + load.prompt_tokens
+    rows = load.rows if last else 0
+    flops = cost.token_flops * tokens + cost.pair_flops * load.pairs + cost.row_flops * rows
+    weights = cost.weight_bytes + cost.embedding_bytes * tokens
+    if cost.experts > 0.0:
+        weights += cost.expert_bytes * cost.experts * (1.0 - math.exp(tokens * cost.log_miss))
+    if rows > 0:
+        weights += cost.row_bytes
+    flop_rate, kv_rate = cost.flop_rate * speed.flops, cost.byte_rate * speed.kv
+    reading = weights / (cost.byte_rate * speed.weights) + cost.kv_bytes * (load.prefix + tokens) / kv_rate
+    fixed = cost.overhead_s + cost.exchange_s + cost.exchange_token_s * tokens
+    return Line(flops / flop_rate, cost.pair_flops / flop_rate, reading, cost.kv_bytes / kv_rate, fixed)
+
+
+@compiled
+def stage_seconds(cost: Any, load: Load, speed: Speed, last: bool) -> float:
+    """Seconds of one step on one stage: the slower of multiplying and reading, plus what is fixed."""
+    return at(stage_line(cost, load, speed, last), load.context)
+
+
+@compiled
+def step_seconds(cost: Any, load: Load, speed: Speed) -> float:
+    """Seconds that one step alone takes through all stages."""
+    seconds = stage_seconds(cost, load, speed, True)
+    if cost.stages > 1:
+        hop = cost.hop_s + cost.hop_token_s * (load.decodes + load.prompt_tokens)
+        seconds += (cost.stages - 1) * (stage_seconds(cost, load, speed, False) + hop)
+    return seconds
+
+
+@compiled
+def step_joules(cost: Any, line: Line, context: int) -> float:
+    """Energy above the idle draw of all devices of the replica for one step of ``line`` (at full speed).
+
+    Power is the idle draw plus the shares of multiplying and of reading, each with its own full-load draw, under the
+    power limit; a lane on a part of the device works longer at a part of the power.
+    """
+    multiplying, reading = line.flops + line.flops_slope * context, line.bytes + line.bytes_slope * context
+    above = (cost.compute_w - cost.idle_w) * multiplying + (cost.memory_w - cost.idle_w) * reading
+    return min((cost.limit_w - cost.idle_w) * at(line, context), above) * cost.devices

@@ -1,0 +1,9 @@
+"""The one error that a user of Twofold sees."""
+
+
+class SpecError(ValueError):
+    """Input that cannot be accepted: says the field, the value and what is accepted, in one line."""
+
+    def __init__(self, field: str, value: object, accepted: str) -> None:
+        self.field, self.value, self.accepted = field, value, accepted
+        super().__init__(f"{field}: {value!r} is not accepted; {accepted}")

@@ -1,0 +1,215 @@
+"""Arrivals and the router: where a request is prefilled, where it goes when a replica is lent or lost."""
+
+import numpy as np
+
+from twofold.compiled import compiled
+from twofold.scheduler.lists import restart
+from twofold.scheduler.memory import blocks_for, final_tokens
+from twofold.scheduler.queue import dequeue, enqueue
+from twofold.scheduler.routing import choose_replica, note_dispatch, note_end, note_first_token
+from twofold.scheduler.state import BOTH, DECODE, DECODING, FCFS, NONE, PREFILL, REJECTED, WAITING
+from twofold.simulate.events import draw
+from twofold.simulate.measure import settle
+from twofold.simulate.runs import poke
+from twofold.simulate.state import QUEUED, Simulation
+from twofold.simulate.transfer import ask_room, choose_decoder, drop_room
+
+
+@compiled
+def orphan(sim: Simulation, i: int) -> None:
+    """No replica is alive for request ``i``: it waits at the router."""
+    control = sim.control[0]
+    sim.life[i].next = NONE
+    if control.orphan_tail >= 0:
+        sim.life[control.orphan_tail].next = i
+    else:
+        control.orphans = i
+    control.orphan_tail = i
+
+
+@compiled
+def _most_blocks(sim: Simulation, members: np.ndarray) -> int:
+    most = 0
+    for r in members:
+        most = max(most, int(sim.scheduler.replicas[r].total_blocks))
+    return most
+
+
+@compiled
+def reject(sim: Simulation, i: int) -> None:
+    """Refuse a request that no replica could ever hold."""
+    sim.scheduler.requests[i].state = REJECTED
+    sim.control[0].rejected += 1
+    sim.control[0].ended += 1
+
+
+@compiled
+def _too_long(sim: Simulation, i: int, p: int) -> bool:
+    s = sim.scheduler
+    replica, request = s.replicas[p], s.requests[i]
+    if replica.role != PREFILL:
+        return bool(blocks_for(final_tokens(s, i), replica.block_tokens) > replica.total_blocks)
+    if blocks_for(int(request.prompt + request.output), replica.block_tokens) > replica.total_blocks:
+        return True
+    d = int(sim.exit[0])
+    needed = blocks_for(final_tokens(s, i) + 1, s.replicas[d].block_tokens)
+    return bool(needed > _most_blocks(sim, sim.exit))
+
+
+@compiled
+def _borrow(sim: Simulation, p: int) -> int:
+    """Splitwise's mixed pool: a decode replica when the prompt replicas are too far behind, else ``p`` itself."""
+    control, s = sim.control[0], sim.scheduler
+    if not control.mixed_pool or (p >= 0 and sim.routes[p].prefill_tokens <= control.mixed_tokens):
+        return p
+    best = p
+    for r in sim.exit:
+        if not s.replicas[r].alive or s.replicas[r].home_role != DECODE:
+            continue
+        if best < 0 or sim.routes[r].prefill_tokens < sim.routes[best].prefill_tokens:
+            best = int(r)
+    return best
+
+
+@compiled
+def lend(sim: Simulation, r: int) -> None:
+    """Let a replica work for the other phase too, once more."""
+    replica = sim.scheduler.replicas[r]
+    replica.role = BOTH
+    replica.foreign += 1
+    sim.control[0].borrowed += 1
+
+
+@compiled
+def give_back(sim: Simulation, r: int) -> None:
+    """One piece of foreign work is done; after the last the replica returns to its own pool."""
+    replica = sim.scheduler.replicas[r]
+    replica.foreign -= 1
+    if replica.foreign == 0:
+        replica.role = replica.home_role
+
+
+@compiled
+def send(sim: Simulation, i: int, time: float) -> None:
+    """Route request ``i`` to a replica that prefills it."""
+    s, life = sim.scheduler, sim.life[i]
+    settle(sim, i, time)
+    life.phase = QUEUED
+    first = draw(sim)
+    p = choose_replica(s, sim.routes, sim.router, sim.entry, i, True, first, draw(sim))
+    p = _borrow(sim, p)
+    if p < 0:
+        orphan(sim, i)
+        return
+    if _too_long(sim, i, p):
+        reject(sim, i)
+        return
+    life.prefiller, life.prefilling = p, 1
+    note_dispatch(s, sim.routes, p, i, True)
+    if s.replicas[p].home_role == DECODE:
+        lend(sim, p)
+    s.requests[i].stay = s.replicas[p].home_role != PREFILL
+    if not s.requests[i].stay and (sim.control[0].push or sim.control[0].choose_early):
+        d = choose_decoder(sim, i)
+        if d >= 0:
+            ask_room(sim, i, d, time)
+        if sim.control[0].push:
+            s.requests[i].state = WAITING
+            s.requests[i].replica = NONE
+            if d < 0:
+                abandon(sim, i, p)
+                orphan(sim, i)
+            return
+    join(sim, i, time)
+
+
+@compiled
+def abandon(sim: Simulation, i: int, p: int) -> None:
+    """Take request ``i`` off the router's account of prefill replica ``p``, and off its decode replica's."""
+    if sim.life[i].prefilling:
+        sim.life[i].prefilling = 0
+        note_first_token(sim.scheduler, sim.routes, p, i)
+        if sim.scheduler.replicas[p].home_role == DECODE:
+            give_back(sim, p)
+    note_end(sim.scheduler, sim.routes, p, i)
+    drop_room(sim, i)
+
+
+@compiled
+def join(sim: Simulation, i: int, time: float) -> None:
+    """Put request ``i`` in the queue of its prefill replica."""
+    p = int(sim.life[i].prefiller)
+    if not sim.scheduler.replicas[p].alive:
+        abandon(sim, i, p)
+        orphan(sim, i)
+        return
+    enqueue(sim.scheduler, p, i)
+    replica = sim.scheduler.replicas[p]
+    if replica.waiting == 1 or replica.order != FCFS:
+        poke(sim, p, time)
+
+
+@compiled
+def return_preempted(sim: Simulation, d: int, time: float) -> None:
+    """Requests that a decode replica had to preempt are prefilled again by a prefill replica."""
+    s, requests = sim.scheduler, sim.control[0].requests
+    while s.replicas[d].waiting > 0:
+        slot = dequeue(s, d)
+        i = slot - requests
+        s.requests[i].generated = s.requests[slot].generated
+        s.requests[i].preemptions += 1
+        note_end(s, sim.routes, d, i)
+        start_over(sim, i, time)
+
+
+@compiled
+def start_over(sim: Simulation, i: int, time: float) -> None:
+    """Route a request whose KV is gone again; its tokens are kept and prefilled with the prompt."""
+    life = sim.life[i]
+    restart(sim.scheduler, i)
+    life.sent = life.flows = life.granted = 0
+    life.prefiller = life.decoder = NONE
+    life.retries += 1
+    send(sim, i, time)
+
+
+@compiled
+def end_request(sim: Simulation, slot: int, r: int, time: float) -> None:
+    """Request of ``slot`` has its last token, made on replica ``r``."""
+    i = int(slot % sim.control[0].requests)
+    sim.life[i].finish = time
+    sim.control[0].ended += 1
+    note_end(sim.scheduler, sim.routes, r, i)
+    replica = sim.scheduler.replicas[r]
+    if slot == i and replica.home_role == PREFILL and sim.scheduler.requests[i].stay:
+        give_back(sim, r)
+
+
+@compiled
+def first_token(sim: Simulation, i: int, r: int) -> None:
+    """The prompt of ``i`` has been prefilled on ``r``, for the first time since it was sent there."""
+    if not sim.life[i].prefilling:
+        return
+    sim.life[i].prefilling = 0
+    note_first_token(sim.scheduler, sim.routes, r, i)
+    if sim.scheduler.replicas[r].home_role == DECODE:
+        give_back(sim, r)
+
+
+@compiled
+def decode_here(sim: Simulation, i: int, r: int) -> bool:
+    """Splitwise: decode on the prompt replica when no decode replica has room; whether that is the case."""
+    s = sim.scheduler
+    if not sim.control[0].mixed_pool or sim.life[i].decoder >= 0:
+        return False
+    for d in sim.exit:
+        replica = s.replicas[d]
+        tokens = final_tokens(s, i) if replica.reserve else int(s.requests[i].target) + 1
+        if replica.alive and replica.free_blocks >= blocks_for(tokens, replica.block_tokens):
+            return False
+    s.requests[i].stay, s.requests[i].state = 1, DECODING
+    s.replicas[r].held -= 1
+    s.decoding[r, s.replicas[r].decoding] = i
+    s.replicas[r].decoding += 1
+    lend(sim, r)
+    return True
