@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from twofold.scheduler.policies import policy as policy
     from twofold.simulate.result import Result as Result
     from twofold.simulate.run import simulate as simulate
-    from twofold.spec.notation import parse_deployment as deployment
+    from twofold.spec.notation import parse_deployment as deployment  # noqa: F401
     from twofold.spec.slo import Slo as Slo
     from twofold.spec.synthetic import Synthetic as Synthetic
     from twofold.spec.traces import read_workload as read_workload
@@ -34,10 +34,10 @@ _HOMES = {
     "Synthetic": "spec.synthetic",
     "Workload": "spec.workload",
     "deployment": "spec.notation:parse_deployment",
-    "plan": "plan.search",
+    "plan": "plan",
     "policy": "scheduler.policies",
     "read_workload": "spec.traces",
-    "simulate": "simulate.run",
+    "simulate": "simulate",
 }
 __all__ = [*_HOMES, "__version__"]
 
@@ -46,6 +46,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, original = _HOMES[name].partition(":")
-    value = getattr(import_module(f"{__name__}.{module}"), original or name)
+    home = import_module(f"{__name__}.{module}")
+    value = home if module == name else getattr(home, original or name)
     globals()[name] = value
     return value

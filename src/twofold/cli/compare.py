@@ -14,9 +14,7 @@ from twofold.errors import SpecError
 
 Deploy = Annotated[
     list[str] | None,
-    typer.Option(
-        "--deploy", metavar="DEPLOYMENT", help="One of the deployments; repeat it for each of them."
-    ),
+    typer.Option("--deploy", metavar="DEPLOYMENT", help="One of the deployments; repeat it for each of them."),
 ]
 
 
@@ -72,12 +70,8 @@ def run(
     summaries: list[dict[str, Any]] = []
     with progress() as report:
         for deployment in deployments:
-            result = simulate(
-                workload, deployment, slo=slo_read, seed=scenarios[0].seed or 0, progress=report
-            )
-            summaries.append(
-                {"deployment": str(deployment), "devices": deployment.devices_total, **result.summary()}
-            )
+            result = simulate(workload, deployment, slo=slo_read, seed=scenarios[0].seed or 0, progress=report)
+            summaries.append({"deployment": str(deployment), "devices": deployment.devices_total, **result.summary()})
     if json:
         print_json({"deployments": summaries})
     else:

@@ -41,8 +41,7 @@ def comparison(runs: Sequence[Summary]) -> str:
     head = ["deployment", "devices", *(column.head + OTHER for column in shown)]
     marked = [cells(column, runs) for column in shown]
     rows = [
-        [run["deployment"], str(run["devices"]), *(cells[place] for cells in marked)]
-        for place, run in enumerate(runs)
+        [run["deployment"], str(run["devices"]), *(cells[place] for cells in marked)] for place, run in enumerate(runs)
     ]
     return f"{table(head, rows)}\n\nlatencies in ms; * best of the column"
 

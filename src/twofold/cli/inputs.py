@@ -36,10 +36,7 @@ def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: o
 def _overrides(flags: Mapping[str, object], drawn: bool) -> list[str]:
     for name in DRAWN_ONLY:
         if name in flags and not drawn:
-            raise SpecError(
-                f"--{name}", flags[name], "a trace brings its own; leave TRACE out to make requests"
-            )
+            raise SpecError(f"--{name}", flags[name], "a trace brings its own; leave TRACE out to make requests")
     return [
-        f"{'workload.' if drawn and name in DRAWN else ''}{name}={json.dumps(value)}"
-        for name, value in flags.items()
+        f"{'workload.' if drawn and name in DRAWN else ''}{name}={json.dumps(value)}" for name, value in flags.items()
     ]

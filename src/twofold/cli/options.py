@@ -29,9 +29,7 @@ Slo = Annotated[
 
 Rate = Annotated[
     float | None,
-    typer.Option(
-        metavar="R", help="Requests a second; a trace is stretched to it.", rich_help_panel=WORKLOAD
-    ),
+    typer.Option(metavar="R", help="Requests a second; a trace is stretched to it.", rich_help_panel=WORKLOAD),
 ]
 Speedup = Annotated[
     float | None,
@@ -51,9 +49,7 @@ Prompt = Annotated[
 ]
 Output = Annotated[
     str | None,
-    typer.Option(
-        metavar="LENGTHS", help="Output tokens of made requests, written likewise.", rich_help_panel=WORKLOAD
-    ),
+    typer.Option(metavar="LENGTHS", help="Output tokens of made requests, written likewise.", rich_help_panel=WORKLOAD),
 ]
 Arrivals = Annotated[
     str | None,
@@ -63,15 +59,11 @@ Arrivals = Annotated[
         rich_help_panel=WORKLOAD,
     ),
 ]
-Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="Seed of all that is random.", rich_help_panel=WORKLOAD)
-]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of all that is random.", rich_help_panel=WORKLOAD)]
 
 Link = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="A link of `twofold links` that KV crosses.", rich_help_panel=DEPLOYMENT
-    ),
+    typer.Option(metavar="NAME", help="A link of `twofold links` that KV crosses.", rich_help_panel=DEPLOYMENT),
 ]
 Router = Annotated[
     str | None,
@@ -108,9 +100,7 @@ Set = Annotated[
     ),
 ]
 
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object, times in seconds.", rich_help_panel=OUTPUT)
-]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, times in seconds.", rich_help_panel=OUTPUT)]
 Name = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Show all that is known of this one, with its source.")
 ]

@@ -19,9 +19,7 @@ Gpus = Annotated[
     str | None,
     typer.Option("--gpus", metavar="BUDGET", help='Devices to spend, such as 8xH100 or "8xH100 + 16xA100".'),
 ]
-Top = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Show the N best.", rich_help_panel=options.OUTPUT)
-]
+Top = Annotated[int, typer.Option(metavar="N", min=1, help="Show the N best.", rich_help_panel=options.OUTPUT)]
 
 
 def run(

@@ -59,9 +59,7 @@ def outcome(summary: Summary) -> dict[str, str]:
         f"{number(summary['energy_j'] / 1e3)} kJ, {number(summary['cost_usd'])} $",
         "KV memory": f"{percent(kv['mean'])} full on average, {percent(kv['peak'])} at most; "
         f"{summary['preemptions']:,} preemptions, {summary['reused_tokens']:,} prompt tokens reused",
-        "transfers": "{count:,}, {0} GB".format(
-            number(summary["transfers"]["bytes"] / 1e9), **summary["transfers"]
-        ),
+        "transfers": "{count:,}, {0} GB".format(number(summary["transfers"]["bytes"] / 1e9), **summary["transfers"]),
         "faults": "{count:,}; {reprefilled:,} requests prefilled again, {resumed:,} resumed".format(
             **summary["faults"]
         ),
@@ -76,9 +74,7 @@ def outcome(summary: Summary) -> dict[str, str]:
 
 def counted(summary: Summary) -> str:
     """What became of the requests, and in how long."""
-    text = (
-        f"{summary['completed']:,} of {summary['requests']:,} completed in {number(summary['duration_s'])} s"
-    )
+    text = f"{summary['completed']:,} of {summary['requests']:,} completed in {number(summary['duration_s'])} s"
     for fate in ("rejected", "unfinished"):
         if summary[fate]:
             text += f", {summary[fate]:,} {fate}"
@@ -88,8 +84,7 @@ def counted(summary: Summary) -> str:
 def latencies(summary: Summary) -> str:
     """A table of the latencies in ms."""
     rows = [
-        [name, *(milliseconds(summary[key][statistic]) for statistic in STATISTICS)]
-        for name, key in LATENCIES.items()
+        [name, *(milliseconds(summary[key][statistic]) for statistic in STATISTICS)] for name, key in LATENCIES.items()
     ]
     return table(["latency, ms", *STATISTICS], rows)
 

@@ -88,9 +88,7 @@ def run(
     simulate_scenario(scenario, json, per_request, timeline)
 
 
-def simulate_scenario(
-    scenario: "Scenario", json: bool, per_request: Path | None, timeline: Path | None
-) -> None:
+def simulate_scenario(scenario: "Scenario", json: bool, per_request: Path | None, timeline: Path | None) -> None:
     """Simulate one scenario, write the files asked for, and show the result."""
     check_target("--per-request", per_request, (".csv", ".parquet"))
     check_target("--timeline", timeline, (".json",))

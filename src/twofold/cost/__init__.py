@@ -1,0 +1,1 @@
+"""Floor 2: how long a step, a transfer, a split takes; power and price."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twofold.cost.step import COST, Load, chunk_pairs, full_speed, step_seconds as _step_seconds
+from twofold.cost.step import COST, Load, chunk_pairs, full_speed
+from twofold.cost.step import step_seconds as _step_seconds
 from twofold.errors import SpecError
 from twofold.spec import catalog
 from twofold.spec.device import Device

@@ -25,9 +25,7 @@ INPUTS = (
 def summaries(policy: str) -> list[Mapping[str, Any]]:
     """Summaries of the sweep's workload under ``policy``, one a seed."""
     deployment = parse_deployment(f"1B,{policy}", model="llama-3-8b", device="H100")
-    drawn = [
-        Synthetic(rate=RATE, requests=REQUESTS, prompt=PROMPT, output=OUTPUT, seed=seed) for seed in SEEDS
-    ]
+    drawn = [Synthetic(rate=RATE, requests=REQUESTS, prompt=PROMPT, output=OUTPUT, seed=seed) for seed in SEEDS]
     return [simulate(synthetic.workload(), deployment).summary() for synthetic in drawn]
 
 

@@ -69,9 +69,7 @@ def _divided(paper: PaperDevice) -> Iterator[Comparison]:
     printed = ("9 ms, 480 ms, 55 tokens", "11 ms, 480 ms, 43 tokens", "15 ms, 480 ms, 33 tokens")
     for saturation, chapter in zip(SATURATION_UNITS, printed, strict=True):
         itl = paper.decode(decode_units, saturation)
-        what = (
-            f"split {prefill_units}/{decode_units}, S_SAT {saturation}: ITL, prefill time, tokens meanwhile"
-        )
+        what = f"split {prefill_units}/{decode_units}, S_SAT {saturation}: ITL, prefill time, tokens meanwhile"
         ours = f"{_ms(itl)}, {_ms(seconds)}, {seconds / itl:.0f} tokens"
         yield text(f"split-{saturation}", what, chapter, ours, INPUTS)
 

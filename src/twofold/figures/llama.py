@@ -36,6 +36,4 @@ def llama_step(
 def prompt_seconds(tokens: int, chunk: int) -> float:
     """Seconds to prefill a prompt alone, a step a chunk; only the last chunk needs logits."""
     starts = range(0, tokens, chunk)
-    return sum(
-        llama_step([(start, min(chunk, tokens - start))], ending=start + chunk >= tokens) for start in starts
-    )
+    return sum(llama_step([(start, min(chunk, tokens - start))], ending=start + chunk >= tokens) for start in starts)

@@ -57,9 +57,7 @@ def number(
 ) -> Comparison:
     """An exact row: ours must print like the chapter's value at its ``digits`` decimals."""
     printed, mine = f"{chapter:.{digits}f}", f"{ours:.{digits}f}"
-    return Comparison(
-        part, what, f"{printed} {unit}", f"{mine} {unit}", ours / chapter - 1, printed == mine, inputs
-    )
+    return Comparison(part, what, f"{printed} {unit}", f"{mine} {unit}", ours / chapter - 1, printed == mine, inputs)
 
 
 def near(

@@ -29,9 +29,7 @@ def requests(with_prompt: bool) -> Workload:
 
 def stalled(policy: str, with_prompt: bool = True) -> Result:
     """One replica of Llama-3-8B on H100 under ``policy``."""
-    return simulate(
-        requests(with_prompt), parse_deployment(f"1B,{policy}", model="llama-3-8b", device="H100")
-    )
+    return simulate(requests(with_prompt), parse_deployment(f"1B,{policy}", model="llama-3-8b", device="H100"))
 
 
 def generation_stall() -> Iterator[Comparison]:
@@ -40,13 +38,9 @@ def generation_stall() -> Iterator[Comparison]:
         gaps = stalled(policy).summary()["tbt_s"]
         longest, median = 1e3 * gaps["max"], 1e3 * gaps["p50"]
         what = f"{policy}: longest gap while 32 decode"
-        yield Comparison(
-            f"{policy}-longest", what, "over 90 ms", f"{longest:.1f} ms", None, longest > 90, INPUTS
-        )
+        yield Comparison(f"{policy}-longest", what, "over 90 ms", f"{longest:.1f} ms", None, longest > 90, INPUTS)
         before = 1e3 * stalled(policy, with_prompt=False).summary()["tbt_s"]["p50"]
         change = median / before - 1
         what = f"{policy}: median gap with the prompt, {before:.2f} ms without"
         unchanged = abs(change) <= MODEL_TOLERANCE
-        yield Comparison(
-            f"{policy}-median", what, "nearly unchanged", f"{median:.2f} ms", change, unchanged, INPUTS
-        )
+        yield Comparison(f"{policy}-median", what, "nearly unchanged", f"{median:.2f} ms", change, unchanged, INPUTS)

@@ -41,8 +41,7 @@ def free_compute() -> Iterator[Comparison]:
 def exercise_1() -> Iterator[Comparison]:
     """A 4096-token prompt in 16 riding chunks, alone and in one step."""
     chunked = sum(
-        llama_step([(start, 256)], [CONTEXT] * DECODES, ending=start + 256 == 4096)
-        for start in range(0, 4096, 256)
+        llama_step([(start, 256)], [CONTEXT] * DECODES, ending=start + 256 == 4096) for start in range(0, 4096, 256)
     )
     inputs = "each chunk reads the KV of the earlier ones; the chapter multiplies 7.7 by 16"
     yield near("chunked", "4096 tokens in 16 steps beside 32 decodes", 124, 1e3 * chunked, "ms", 0, inputs)

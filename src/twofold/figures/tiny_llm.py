@@ -83,9 +83,7 @@ class TinyLlm:
         logits: Array = _normed(hidden[-1]) @ self.head
         return logits
 
-    def _attention(
-        self, index: int, weights: dict[str, Array], x: Array, positions: Tokens, cache: KvCache
-    ) -> Array:
+    def _attention(self, index: int, weights: dict[str, Array], x: Array, positions: Tokens, cache: KvCache) -> Array:
         size = self.shape.head_dim
         queries = _rotated((x @ weights["q"]).reshape(len(x), -1, size), positions)
         new_keys = _rotated((x @ weights["k"]).reshape(len(x), -1, size), positions)

@@ -1,6 +1,5 @@
 """From what a user writes to the arrays of the event loop."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from twofold.scheduler.state import (
     Scheduler,
     records,
 )
+from twofold.simulate.capacity import kv_tokens
 from twofold.spec import catalog
 from twofold.spec.deployment import Deployment
 from twofold.spec.device import Device
@@ -40,7 +40,6 @@ from twofold.spec.group import Group
 from twofold.spec.model import Model
 from twofold.spec.workload import Workload
 
-GIB = 2**30
 HOST_BYTES_PER_S = 20e9
 DISK_BYTES_PER_S = 3e9
 
@@ -60,26 +59,6 @@ def members_of(deployment: Deployment) -> list[Member]:
         device = catalog.device(group.device or deployment.device or "")
         found += [Member(group, device, number)] * group.count
     return found
-
-
-def kv_tokens(model: Model, device: Device, group: Group) -> int:
-    """KV tokens that fit on one replica beside the weights; SpecError says what would be needed if none does."""
-    devices = group.tp * group.pp
-    usable = group.memory_fraction * device.memory * devices
-    left = usable - model.weight_bytes
-    per_token = model.kv_bytes_per_token
-    if model.kv_lora_rank == 0:
-        per_token = int(per_token * max(1.0, group.tp / model.kv_heads))
-    else:
-        per_token *= group.tp
-    if left < per_token * group.block_tokens:
-        least = math.ceil(model.weight_bytes * 1.02 / (group.memory_fraction * device.memory))
-        accepted = (
-            f"{model.name} has {model.weight_bytes / 1e9:.1f} GB of weights and needs at least "
-            f"{least} x {device.name} a replica (tp x pp) at {group.memory_fraction:.0%} of their memory"
-        )
-        raise SpecError("tp x pp", devices, accepted)
-    return int(left // per_token)
 
 
 def sizes_of(deployment: Deployment, model: Model) -> list[int]:
@@ -157,7 +136,9 @@ def _fill_replica(replica: np.record, member: Member, workload: Workload, blocks
     role = ROLES.index(group.role)
     replica.policy = POLICIES.index(group.policy) if group.policy in POLICIES else CUSTOM
     if replica.policy == CUSTOM and custom_policy(group.policy) is None:
-        raise SpecError("policy", group.policy, f"accepted: {', '.join(POLICIES[:-1])}, or one registered by --policy-file")
+        raise SpecError(
+            "policy", group.policy, f"accepted: {', '.join(POLICIES[:-1])}, or one registered by --policy-file"
+        )
     replica.role = replica.home_role = role
     replica.order = ORDERS.index(group.order)
     replica.reserve = group.admission == "reserve"
@@ -205,9 +186,7 @@ def _fill_splits(
 
 def _stream_groups(group: Group, device: Device) -> splits.StreamGroups:
     if group.split in ("pdmux", "slo"):
-        return splits.stream_groups(
-            device.units, device.compute_capability, group.sm_group_num, group.manual_divisions
-        )
+        return splits.stream_groups(device.units, device.compute_capability, group.sm_group_num, group.manual_divisions)
     prefill, decode = (int(part) for part in group.split.split(":"))
     return splits.fixed_groups(device.units, device.compute_capability, prefill, decode)
 

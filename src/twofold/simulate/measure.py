@@ -12,7 +12,6 @@ from twofold.scheduler.fill import step_load
 from twofold.simulate.state import ON_LINK, QUEUED, RUNNING, WAITS_FOR_SLOT, Simulation
 
 
-
 @compiled
 def record_progression(sim: Simulation, first: float, last: float, count: int, weight: int) -> None:
     """``weight`` requests have each waited ``count`` gaps in arithmetic progression from ``first`` to ``last``."""

@@ -36,7 +36,9 @@ def fault_schedule(deployment: Deployment, workload: Workload, seed: int) -> np.
 def _target(fault: Fault, replicas: int) -> int:
     target = fault.target or 0
     if target >= replicas:
-        raise SpecError("faults.target", target, f"accepted: 0 to {replicas - 1}, the replicas (a link is its replica's)")
+        raise SpecError(
+            "faults.target", target, f"accepted: 0 to {replicas - 1}, the replicas (a link is its replica's)"
+        )
     return target
 
 

@@ -162,7 +162,7 @@ class Result:
             "goodput_req_s": None if self.met is None else float(self.met.sum()) / duration,
             "steps": int(control.steps),
             "utilisation": float(self._sim.stations.busy_s.sum() / (duration * len(replicas))),
-            "kv_occupancy": {"mean": self._kv_mean(duration), "peak": self._kv_peak()},
+            "kv_occupancy": {"mean": self._kv_mean(duration), "peak": self.kv_peak},
             "queue": self._queue(),
             "preemptions": int(replicas.preemptions.sum()),
             "reused_tokens": int(replicas.reused_tokens.sum()),
@@ -187,7 +187,9 @@ class Result:
     def _kv_mean(self, duration: float) -> float:
         return float((self._sim.stations.kv_token_s / (self._capacity() * duration)).mean())
 
-    def _kv_peak(self) -> float:
+    @property
+    def kv_peak(self) -> float:
+        """Largest share of its KV blocks that any replica has had in use."""
         return float((self._sim.stations.peak_blocks / self._sim.scheduler.replicas.total_blocks).max())
 
     def _queue(self) -> dict[str, float]:

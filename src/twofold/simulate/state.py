@@ -115,7 +115,15 @@ FLOW = np.dtype(
 its step ends; ``credit`` bytes are made and not sent."""
 
 PORT = np.dtype(
-    [("capacity", "f8"), ("up", "i8"), ("sent", "f8"), ("room", "f8"), ("users", "i8"), ("flows", "i8"), ("busy_s", "f8")],
+    [
+        ("capacity", "f8"),
+        ("up", "i8"),
+        ("sent", "f8"),
+        ("room", "f8"),
+        ("users", "i8"),
+        ("flows", "i8"),
+        ("busy_s", "f8"),
+    ],
     align=True,
 )
 """A point that flows cross (egress of replica r: r; ingress: replicas + r; trunk: the last), bytes/s."""
@@ -196,9 +204,7 @@ CONTROL = np.dtype(
 )
 """Scalars of the event loop; one record. ``orphans`` heads the queue of requests for which no replica is alive."""
 
-FAULT = np.dtype(
-    [("time", "f8"), ("for_s", "f8"), ("target", "i8"), ("link", "i8"), ("kept", "i8")], align=True
-)
+FAULT = np.dtype([("time", "f8"), ("for_s", "f8"), ("target", "i8"), ("link", "i8"), ("kept", "i8")], align=True)
 
 QUEUED, RUNNING, WAITS_FOR_SLOT, ON_LINK = range(4)
 STEP_END, STAGE_FREE, WAKE, LOADED, NETWORK, FLOW_START, KV_ARRIVED, FAULT_BEGINS, FAULT_ENDS = range(9)

@@ -163,15 +163,11 @@ def _inline(rest: str, text: str, field: str) -> tuple[tuple[float, ...], tuple[
 
 def _profile(path: Path, field: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if not path.is_file():
-        raise SpecError(
-            field, str(path), "no such file; piecewise: takes a CSV with the columns t_s and total_req_s"
-        )
+        raise SpecError(field, str(path), "no such file; piecewise: takes a CSV with the columns t_s and total_req_s")
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         rows = csv.DictReader(file)
         if not {"t_s", "total_req_s"} <= set(rows.fieldnames or ()):
-            raise SpecError(
-                f"{path.name}, columns", rows.fieldnames, "the columns t_s and total_req_s are needed"
-            )
+            raise SpecError(f"{path.name}, columns", rows.fieldnames, "the columns t_s and total_req_s are needed")
         times, rates = [], []
         for row in rows:
             try:
@@ -179,9 +175,7 @@ def _profile(path: Path, field: str) -> tuple[tuple[float, ...], tuple[float, ..
                 rates.append(float(row["total_req_s"]))
             except (TypeError, ValueError):
                 line = f"{path.name}, line {rows.line_num}"
-                raise SpecError(
-                    line, (row["t_s"], row["total_req_s"]), "two numbers, t_s and total_req_s"
-                ) from None
+                raise SpecError(line, (row["t_s"], row["total_req_s"]), "two numbers, t_s and total_req_s") from None
     return _checked(tuple(times), tuple(rates), str(path), field)
 
 
@@ -191,9 +185,7 @@ def _checked(
     if not times or times[0] != 0 or any(b <= a for a, b in pairwise(times)):
         raise SpecError(field, text, "the times of a profile start at 0 and rise")
     if not all(0 <= rate < math.inf for rate in rates) or rates[-1] == 0:
-        raise SpecError(
-            field, text, "the rates of a profile are 0 or more, and the last, which stays, is above 0"
-        )
+        raise SpecError(field, text, "the rates of a profile are 0 or more, and the last, which stays, is above 0")
     return times, rates
 
 

@@ -71,9 +71,7 @@ def read_timestamps(table: Table, column: str) -> Floats:
     bad = stamps.is_null()
     if bad.any():
         row = int(bad.arg_max() or 0)
-        raise SpecError(
-            table.where(row, column), written[row], "a time such as 2023-11-16 18:15:46.6805900 is needed"
-        )
+        raise SpecError(table.where(row, column), written[row], "a time such as 2023-11-16 18:15:46.6805900 is needed")
     nanoseconds = stamps.to_physical().to_numpy()
     seconds: Floats = (nanoseconds - nanoseconds.min()) / 1e9
     return seconds

@@ -45,9 +45,7 @@ class Fault(Checked):
         if self.at_s is not None and self.mean_repair_s is not None:
             raise SpecError("mean_repair_s", self.mean_repair_s, "a fault at a time lasts for_s")
         if self.rate_per_hour is not None and (self.for_s is not None or self.mean_repair_s is None):
-            raise SpecError(
-                "mean_repair_s", self.mean_repair_s, "faults at a rate need mean_repair_s, and no for_s"
-            )
+            raise SpecError("mean_repair_s", self.mean_repair_s, "faults at a rate need mean_repair_s, and no for_s")
         return self
 
 

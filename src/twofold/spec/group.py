@@ -106,9 +106,7 @@ class Group(Checked):
     def _check_policy(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*", self.policy):
             known = ", ".join(POLICIES)
-            raise SpecError(
-                "policy", self.policy, f"{known}, or the name of a registered policy (small letters)"
-            )
+            raise SpecError("policy", self.policy, f"{known}, or the name of a registered policy (small letters)")
         fits = {
             "both": self.policy != "decode",
             "prefill": self.policy not in ("decode", "multiplexed", "request-level"),
@@ -136,9 +134,7 @@ class Group(Checked):
         if self.manual_divisions and self.split != "pdmux":
             raise SpecError("manual_divisions", self.manual_divisions, "only the split pdmux reads a table")
         if self.split_curve != "measured" and self.saturation is None:
-            raise SpecError(
-                "split_curve", self.split_curve, "measured, or saturation:SHARE with 0 < SHARE <= 1"
-            )
+            raise SpecError("split_curve", self.split_curve, "measured, or saturation:SHARE with 0 < SHARE <= 1")
 
     @property
     def devices(self) -> int:

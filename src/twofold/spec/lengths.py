@@ -100,9 +100,7 @@ def _lognormal(numbers: list[float], text: object, field: str) -> tuple[float, S
 
 def _gamma(numbers: list[float], text: object, field: str) -> tuple[float, Sampler]:
     mean, cv = numbers
-    _require(
-        mean >= 1 and cv > 0, text, field, "the mean is at least 1 and the coefficient of variation above 0"
-    )
+    _require(mean >= 1 and cv > 0, text, field, "the mean is at least 1 and the coefficient of variation above 0")
     return mean, lambda rng, n: rng.gamma(1 / cv**2, mean * cv**2, n)
 
 
@@ -130,9 +128,7 @@ def _zipf(numbers: list[float], text: object, field: str) -> tuple[float, Sample
 def _range(numbers: list[float], text: object, field: str) -> tuple[int, int]:
     low, high = numbers
     whole = low == int(low) and high == int(high)
-    _require(
-        whole and 1 <= low <= high <= LARGEST, text, field, "the range is two whole numbers, 1 <= LOW <= HIGH"
-    )
+    _require(whole and 1 <= low <= high <= LARGEST, text, field, "the range is two whole numbers, 1 <= LOW <= HIGH")
     return int(low), int(high)
 
 

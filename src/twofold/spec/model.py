@@ -158,9 +158,7 @@ class Model(Checked):
         every = self.layers * (self.attention_params + self.norms_per_layer * self._norm_params)
         dense = (self.layers - self.moe_layers) * self._ffn_params(self.ffn)
         router = (self.hidden + self.router_bias) * self.experts
-        return (
-            every + dense + self.moe_layers * (router + self.shared_experts * self._ffn_params(self.moe_ffn))
-        )
+        return every + dense + self.moe_layers * (router + self.shared_experts * self._ffn_params(self.moe_ffn))
 
     @property
     def layer_params(self) -> int:

@@ -142,9 +142,7 @@ def parse_budget(text: str) -> dict[str, int]:
     for part in text.split("+"):
         match = re.fullmatch(r"([1-9]\d*)\s*[x×*]\s*(\S.*)", part.strip())
         if match is None:
-            raise SpecError(
-                "gpus", part.strip() or text, "write COUNTxDEVICE as in 8xH100 or 8xH100 + 16xA100"
-            )
+            raise SpecError("gpus", part.strip() or text, "write COUNTxDEVICE as in 8xH100 or 8xH100 + 16xA100")
         count[match[2]] = count.get(match[2], 0) + int(match[1])
     return count
 
@@ -172,9 +170,7 @@ def _group(fields: Fields, term: str) -> Group:
 
 def _add(fields: Fields, found: Fields, option: str, term: str) -> None:
     if fields.keys() & found.keys():
-        raise SpecError(
-            f"deployment, term {term!r}", option, "another option of the term has set this already"
-        )
+        raise SpecError(f"deployment, term {term!r}", option, "another option of the term has set this already")
     fields.update(found)
 
 

@@ -20,12 +20,8 @@ from twofold.spec.synthetic import Rate, Synthetic
 from twofold.spec.traces import read_workload
 from twofold.spec.workload import Workload
 
-SloText = Annotated[
-    str, BeforeValidator(lambda value: str(Slo.parse(value)) if isinstance(value, str) else value)
-]
-Paths = Annotated[
-    tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
-]
+SloText = Annotated[str, BeforeValidator(lambda value: str(Slo.parse(value)) if isinstance(value, str) else value)]
+Paths = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
 DEPLOYMENT_FIELDS = ("model", "device", "link", "router", "transfer", "layerwise", "seed")
 FILE_KINDS = {"arrivals": "piecewise:", "prompt": "cdf:", "output": "cdf:"}
 
@@ -126,9 +122,7 @@ class Scenario(Checked):
         return None if self.slo is None else Slo.parse(self.slo)
 
 
-def scenario_from(
-    mapping: dict[str, Any], overrides: Sequence[str] = (), base: Path | None = None
-) -> Scenario:
+def scenario_from(mapping: dict[str, Any], overrides: Sequence[str] = (), base: Path | None = None) -> Scenario:
     """The scenario of a mapping, with ``a.b=c`` overrides applied and relative paths taken from ``base``.
 
     The value of an override is read as YAML and checked like the field it replaces. Raises SpecError naming
@@ -152,9 +146,7 @@ def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Scenario:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecError("scenario", str(path), f"not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(mapping, dict):
-        raise SpecError(
-            "scenario", str(path), f"a mapping with the fields {', '.join(Scenario.model_fields)}"
-        )
+        raise SpecError("scenario", str(path), f"a mapping with the fields {', '.join(Scenario.model_fields)}")
     return scenario_from(mapping, overrides, file.parent)
 
 
@@ -185,9 +177,7 @@ def _step(place: Any, name: str, override: str, where: str) -> Any:
     if name == "deployment" and not where and isinstance(inner, str):
         inner = place[name] = {"groups": inner}
     if not isinstance(inner, dict | list):
-        raise SpecError(
-            "set", override, f"{where + '.' if where else ''}{name} is {inner!r}, which has no fields"
-        )
+        raise SpecError("set", override, f"{where + '.' if where else ''}{name} is {inner!r}, which has no fields")
     return inner
 
 

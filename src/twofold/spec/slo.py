@@ -10,9 +10,7 @@ from twofold.errors import SpecError
 from twofold.spec.quantity import format_duration, format_number, parse_duration
 
 METRICS = ("ttft", "tpot", "tbt", "e2e")
-ACCEPTED = (
-    'write limits such as "ttft<=0.5s, tpot<=20ms @90%" or "p99 tbt<=100ms"; metrics: ttft, tpot, tbt, e2e'
-)
+ACCEPTED = 'write limits such as "ttft<=0.5s, tpot<=20ms @90%" or "p99 tbt<=100ms"; metrics: ttft, tpot, tbt, e2e'
 LIMIT = re.compile(r"(?:p([\d.]+)\s+)?([a-z0-9]+?)(?:_p([\d.]+))?\s*(?:<=|≤)\s*(\S.*)")
 DEFAULT_ATTAINMENT = 0.9
 

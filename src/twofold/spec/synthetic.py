@@ -86,10 +86,7 @@ class Synthetic(Checked):
 
     def _streams(self) -> dict[str, np.random.Generator]:
         seeds = np.random.SeedSequence(self.seed).spawn(len(STREAMS))
-        return {
-            name: np.random.Generator(np.random.PCG64(seed))
-            for name, seed in zip(STREAMS, seeds, strict=True)
-        }
+        return {name: np.random.Generator(np.random.PCG64(seed)) for name, seed in zip(STREAMS, seeds, strict=True)}
 
     @property
     def _mean_turns(self) -> float:
@@ -119,20 +116,14 @@ class Synthetic(Checked):
         turns = self._turns(self._starts(streams["arrivals"], self._mean_turns, sessions), streams)
         prefixes = draw_prefixes(self.shared_prefix, streams["prefixes"], len(turns.turns))
         held = held_tokens(turns, prefixes)
-        times = (
-            arrival_times(turns, self.sessions.think_s, streams["thoughts"])
-            if self.sessions
-            else turns.start_s
-        )
+        times = arrival_times(turns, self.sessions.think_s, streams["thoughts"]) if self.sessions else turns.start_s
         rows = np.argsort(times, kind="stable")
         if self.duration_s is not None:
             rows = rows[times[rows] < self.duration_s]
         if self.sessions and self.sessions.max_tokens is not None:
             rows = rows[held[rows] <= self.sessions.max_tokens]
         if len(rows) and held[rows].max() > LARGEST:
-            raise SpecError(
-                "sessions.turns", int(held[rows].max()), f"a session holds up to {LARGEST} tokens"
-            )
+            raise SpecError("sessions.turns", int(held[rows].max()), f"a session holds up to {LARGEST} tokens")
         return join(self.name, turns, prefixes, times, rows, self.hash_tokens, held)
 
 

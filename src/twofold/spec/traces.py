@@ -153,9 +153,7 @@ def _columns(table: Table, format: str) -> tuple[str | None, str, str]:
 def _arrivals(table: Table, column: str | None, rate: float | None, seed: int) -> Floats:
     if column is None:
         if rate is None:
-            raise SpecError(
-                "rate", None, f"{table.path.name} has no arrival times: give a rate in requests/s"
-            )
+            raise SpecError("rate", None, f"{table.path.name} has no arrival times: give a rate in requests/s")
         from twofold.spec.arrivals import Arrivals
 
         rng = np.random.Generator(np.random.PCG64(seed))

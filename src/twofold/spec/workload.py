@@ -108,9 +108,7 @@ class Workload:
         if len(self) < 2:
             return self
         if self.span_s <= 0:
-            raise SpecError(
-                "rate", rate, f"all requests of {self.name!r} arrive at once, so no rate can be set"
-            )
+            raise SpecError("rate", rate, f"all requests of {self.name!r} arrive at once, so no rate can be set")
         return self.sped_up(rate / self.rate)
 
     def sped_up(self, factor: float) -> "Workload":
@@ -128,9 +126,7 @@ class Workload:
             if not 0 < factor < float("inf"):
                 raise SpecError(f"{name} scale", factor, "a scale is a number above 0")
         if self.hash_tokens:
-            raise SpecError(
-                "scale", (prompt, output), f"{self.name!r} has prefix hashes, which cannot be scaled"
-            )
+            raise SpecError("scale", (prompt, output), f"{self.name!r} has prefix hashes, which cannot be scaled")
         return replace(
             self,
             prompt_tokens=to_tokens(self.prompt_tokens * prompt),
