@@ -20,7 +20,8 @@ class Roofline:
     """Constants of the cost model, all visible and all settable (``--set cost.flop_efficiency=0.6``).
 
     ``power_exponent``: dynamic power grows as speed to this power when a power cap slows the clock;
-    ``memory_power``: share of the dynamic power that a bandwidth-bound step draws.
+    ``memory_power``: share of the dynamic power that a bandwidth-bound step draws; ``host_bytes_per_s`` and
+    ``disk_bytes_per_s``: how fast KV comes back from the tiers below the device (PCIe 4 x16 and an NVMe disk, in use).
     """
 
     flop_efficiency: float = 0.70
@@ -28,12 +29,17 @@ class Roofline:
     step_overhead_s: float = 0.5e-3
     power_exponent: float = 2.0
     memory_power: float = 0.5
+    host_bytes_per_s: float = 20e9
+    disk_bytes_per_s: float = 3e9
 
     def __post_init__(self) -> None:
         for field in ("flop_efficiency", "byte_efficiency", "memory_power"):
             value = getattr(self, field)
             if not 0 < value <= 1:
                 raise SpecError(f"cost.{field}", value, "accepted: a number above 0 and at most 1")
+        for field in ("host_bytes_per_s", "disk_bytes_per_s"):
+            if getattr(self, field) <= 0:
+                raise SpecError(f"cost.{field}", getattr(self, field), "accepted: bytes a second, above 0")
         if self.step_overhead_s < 0:
             raise SpecError("cost.step_overhead_s", self.step_overhead_s, "accepted: seconds, 0 or more")
         if self.power_exponent < 1:

@@ -40,9 +40,6 @@ from twofold.spec.group import Group
 from twofold.spec.model import Model
 from twofold.spec.workload import Workload
 
-HOST_BYTES_PER_S = 20e9
-DISK_BYTES_PER_S = 3e9
-
 
 class Member(NamedTuple):
     """One replica: its group and its device."""
@@ -89,7 +86,7 @@ def build_scheduler(
     split_table, thresholds = records(SPLIT, count, groups), np.zeros((count, groups), np.int64)
     blocks = sizes_of(deployment, model)
     for r, member in enumerate(members):
-        _fill_replica(replicas[r], member, workload, blocks[r], model)
+        _fill_replica(replicas[r], member, workload, blocks[r], model, roofline or Roofline())
         costs[r] = cost_of(member, model, roofline)[0]
         if member.group.policy == "multiplexed":
             _fill_splits(replicas[r], split_table[r], thresholds[r], member, tbt_limit_s)
@@ -131,7 +128,9 @@ def cost_of(member: Member, model: Model, roofline: Roofline | None) -> np.recar
     )
 
 
-def _fill_replica(replica: np.record, member: Member, workload: Workload, blocks: int, model: Model) -> None:
+def _fill_replica(
+    replica: np.record, member: Member, workload: Workload, blocks: int, model: Model, constants: Roofline
+) -> None:
     group = member.group
     role = ROLES.index(group.role)
     replica.policy = POLICIES.index(group.policy) if group.policy in POLICIES else CUSTOM
@@ -156,8 +155,8 @@ def _fill_replica(replica: np.record, member: Member, workload: Workload, blocks
     replica.prefill_every, replica.decode_every = group.prefill_every or 0, group.decode_every or 0
     replica.ageing_s = group.ageing_s
     replica.queue, replica.alive = NONE, 1
-    replica.load_token_s = model.kv_bytes_per_token / HOST_BYTES_PER_S
-    replica.load_disk_token_s = model.kv_bytes_per_token / DISK_BYTES_PER_S
+    replica.load_token_s = model.kv_bytes_per_token / constants.host_bytes_per_s
+    replica.load_disk_token_s = model.kv_bytes_per_token / constants.disk_bytes_per_s
 
 
 def _fill_splits(

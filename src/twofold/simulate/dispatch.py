@@ -12,7 +12,7 @@ from twofold.simulate.events import draw
 from twofold.simulate.measure import settle
 from twofold.simulate.runs import poke
 from twofold.simulate.state import QUEUED, Simulation
-from twofold.simulate.transfer import ask_room, choose_decoder, drop_room
+from twofold.simulate.transfer import ask_decoder, assign_decoder, choose_decoder, drop_room
 
 
 @compiled
@@ -112,15 +112,22 @@ def send(sim: Simulation, i: int, time: float) -> None:
     if not s.requests[i].stay and (sim.control[0].push or sim.control[0].choose_early):
         d = choose_decoder(sim, i)
         if d >= 0:
-            ask_room(sim, i, d, time)
+            assign_decoder(sim, i, d)
         if sim.control[0].push:
-            s.requests[i].state = WAITING
-            s.requests[i].replica = NONE
-            if d < 0:
-                abandon(sim, i, p)
-                orphan(sim, i)
+            _wait_for_room(sim, i, p, time)
             return
     join(sim, i, time)
+
+
+@compiled
+def _wait_for_room(sim: Simulation, i: int, p: int, time: float) -> None:
+    """Push: the prompt is not prefilled before its decode replica has room."""
+    sim.scheduler.requests[i].state, sim.scheduler.requests[i].replica = WAITING, NONE
+    if sim.life[i].decoder < 0:
+        abandon(sim, i, p)
+        orphan(sim, i)
+        return
+    ask_decoder(sim, i, time)
 
 
 @compiled
@@ -167,7 +174,7 @@ def start_over(sim: Simulation, i: int, time: float) -> None:
     """Route a request whose KV is gone again; its tokens are kept and prefilled with the prompt."""
     life = sim.life[i]
     restart(sim.scheduler, i)
-    life.sent = life.flows = life.granted = 0
+    life.sent = life.flows = life.granted = life.asked = 0
     life.prefiller = life.decoder = NONE
     life.retries += 1
     send(sim, i, time)

@@ -35,6 +35,7 @@ LIFE = np.dtype(
         ("prefiller", "i4"),
         ("decoder", "i4"),
         ("granted", "i4"),
+        ("asked", "i4"),
         ("flows", "i4"),
         ("sent", "i4"),
         ("chunk", "i4"),

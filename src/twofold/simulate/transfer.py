@@ -27,15 +27,33 @@ def twin(sim: Simulation, i: int) -> int:
 def ask_room(sim: Simulation, i: int, d: int, time: float) -> None:
     """Request ``i`` joins the queue of those that wait for KV room on decode replica ``d``."""
     station, life = sim.stations[d], sim.life[i]
-    life.decoder, life.granted, life.next = d, 0, NONE
+    if life.decoder < 0:
+        assign_decoder(sim, i, d)
+    life.asked, life.next = 1, NONE
     if station.pull_tail >= 0:
         sim.life[station.pull_tail].next = i
     else:
         station.pull_head = i
     station.pull_tail = i
     station.pulls += 1
-    note_dispatch(sim.scheduler, sim.routes, d, i, False)
     poke(sim, d, time)
+
+
+@compiled
+def assign_decoder(sim: Simulation, i: int, d: int) -> None:
+    """Decode replica ``d`` will decode ``i``: the router counts it there from now on."""
+    life = sim.life[i]
+    life.decoder, life.granted, life.asked = d, 0, 0
+    note_dispatch(sim.scheduler, sim.routes, d, i, False)
+
+
+@compiled
+def ask_decoder(sim: Simulation, i: int, time: float) -> None:
+    """Ask the decode replica of ``i`` for room, choosing one if none is assigned; without one alive it waits."""
+    life = sim.life[i]
+    d = int(life.decoder) if life.decoder >= 0 else choose_decoder(sim, i)
+    if d >= 0 and not life.asked:
+        ask_room(sim, i, d, time)
 
 
 @compiled
@@ -55,7 +73,7 @@ def drop_room(sim: Simulation, i: int) -> None:
     if life.granted:
         release(s, d, twin(sim, i))
         s.replicas[d].held -= 1
-    else:
+    elif life.asked:
         previous, other = NONE, station.pull_head
         while other != i:
             previous, other = other, sim.life[other].next
@@ -67,7 +85,7 @@ def drop_room(sim: Simulation, i: int) -> None:
             station.pull_tail = previous
         station.pulls -= 1
     note_end(s, sim.routes, d, i)
-    life.decoder, life.granted = NONE, 0
+    life.decoder, life.granted, life.asked = NONE, 0, 0
 
 
 @compiled
@@ -188,13 +206,10 @@ def _finish_sending(sim: Simulation, i: int, time: float) -> None:
 @compiled
 def chunk_starts(sim: Simulation, i: int, time: float) -> None:
     """A prompt chunk of ``i`` starts on a prefill replica of a layer-wise deployment."""
-    life = sim.life[i]
-    if life.decoder < 0:
-        d = choose_decoder(sim, i)
-        if d >= 0:
-            ask_room(sim, i, d, time)
-    elif life.granted:
+    if sim.life[i].granted:
         stream_kv(sim, i, time)
+    else:
+        ask_decoder(sim, i, time)
 
 
 @compiled
@@ -205,10 +220,8 @@ def prefill_held(sim: Simulation, i: int, time: float) -> None:
     life.phase = WAITS_FOR_SLOT
     if life.granted:
         _finish_sending(sim, i, time)
-    elif life.decoder < 0:
-        d = choose_decoder(sim, i)
-        if d >= 0:
-            ask_room(sim, i, d, time)
+    else:
+        ask_decoder(sim, i, time)
 
 
 @compiled

@@ -1,0 +1,60 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from twofold import compiled
+
+SMALL_RUN = """
+import numpy as np, twofold
+workload = twofold.Workload("two", np.array([0.0, 0.1]), np.array([100, 900]), np.array([5, 7]))
+print(twofold.simulate(workload, twofold.deployment("1B", model="llama-3-8b", device="H100")).e2e_s.tolist())
+"""
+
+
+def run_once() -> str:
+    done = subprocess.run([sys.executable, "-c", SMALL_RUN], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def machine_code() -> set[Path]:
+    return set(compiled.CACHE.rglob("*.nbc"))
+
+
+def test_the_next_process_finds_all_compiled_code_again():
+    first = run_once()
+    before = machine_code()
+    assert before
+    assert run_once() == first
+    assert machine_code() == before
+
+
+def test_the_cache_is_named_by_the_content_of_the_sources(tmp_path, monkeypatch):
+    for floor in compiled.FLOORS:
+        (tmp_path / floor).mkdir()
+        (tmp_path / floor / "code.py").write_text("x = 1\n")
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    before = compiled.fingerprint()
+    assert compiled.fingerprint() == before
+    (tmp_path / compiled.FLOORS[0] / "code.py").write_text("x = 2\n")
+    assert compiled.fingerprint() != before
+
+
+def test_a_cache_folder_of_ones_own_is_used(tmp_path):
+    environment = os.environ | {"TWOFOLD_CACHE_DIR": str(tmp_path)}
+    code = "from twofold import compiled; print(compiled.CACHE)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert Path(done.stdout.strip()).parent == tmp_path / "compiled"
+
+
+def test_old_versions_of_the_code_are_swept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TWOFOLD_CACHE_DIR", str(tmp_path))
+    for age in range(5):
+        stale = tmp_path / "compiled" / f"old{age}"
+        stale.mkdir(parents=True)
+        os.utime(stale, (age, age))
+    current = compiled._open_cache()
+    left = set(current.parent.iterdir())
+    assert len(left) == compiled.KEPT_VERSIONS
+    assert current in left
+    assert current.parent / "old0" not in left
