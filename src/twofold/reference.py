@@ -1,7 +1,7 @@
 """Passing state to compiled code by reference: one pointer a call, where a NamedTuple would copy every array.
 
-Attribute access reads the same (``s.requests[i]``), so the functions stay ordinary Python; with NUMBA_DISABLE_JIT=1 they get
-the NamedTuple itself. A reference owns nothing and counts nothing: whoever makes one keeps the NamedTuple alive, and a
+Attribute access reads the same (``s.requests[i]``), so the functions stay ordinary Python; with NUMBA_DISABLE_JIT=1
+they get the NamedTuple itself. A reference owns nothing and counts nothing: whoever makes one keeps the NamedTuple alive, and a
 reference is made again when an array of the tuple is replaced.
 """
 

@@ -38,9 +38,7 @@ def test_an_unstable_queue_has_no_mean() -> None:
 
 def test_pipeline_formula_is_distserve_equation_2() -> None:
     rate, prefill = 8.0, 0.1
-    assert mean_ttft_pipeline(rate, prefill) == pytest.approx(
-        prefill + rate * prefill**2 / (4 * (2 - rate * prefill))
-    )
+    assert mean_ttft_pipeline(rate, prefill) == pytest.approx(prefill + rate * prefill**2 / (4 * (2 - rate * prefill)))
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4])

@@ -2,8 +2,8 @@
 
 Reading weights saturates early, attention over KV goes as the share, and prefill (compute) as its own curve.
 ``saturation`` is the multiplexing chapter's curve: all reads reach full bandwidth at a given share, prefill is linear.
-``measured`` has one constant a curve, fitted to public solo runs on A100 and H800 (root mean square error 8 % for weight
-reads, 10 % for prefill): speed(x) = x (1 + c) / (x + c).
+``measured`` has one constant a curve, fitted to public solo runs on A100 and H800 (root mean square error 8 % for
+weight reads, 10 % for prefill): speed(x) = x (1 + c) / (x + c).
 """
 
 from typing import NamedTuple

@@ -149,4 +149,4 @@ def step_joules(cost: Any, line: Line, context: int) -> float:
     """
     multiplying, reading = line.flops + line.flops_slope * context, line.bytes + line.bytes_slope * context
     above = (cost.compute_w - cost.idle_w) * multiplying + (cost.memory_w - cost.idle_w) * reading
-    return min((cost.limit_w - cost.idle_w) * at(line, context), above) * cost.devices
+    return float(cost.devices * min((cost.limit_w - cost.idle_w) * at(line, context), above))

@@ -1,11 +1,12 @@
 """The highest rate that a deployment sustains under an SLO, by bisection on the simulator.
 
 A rate is sustained when the demanded share of requests meets all limits, every percentile limit holds, and the load is
-sustainable: median TTFT at most 2 s (Sarathi-Serve, section 5.1). Without the last, a finite run of an overloaded system
-can pass, as the lecture's section 5.1 found.
+sustainable: median TTFT at most 2 s (Sarathi-Serve, section 5.1). Without the last, a finite run of an overloaded
+system can pass, as the lecture's section 5.1 found.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,8 @@ def _failed(result: Result, slo: Slo) -> str | None:
 
 
 def _met_alone(result: Result, metric: str, limit: float) -> float:
-    return float(limits_met(result, Slo(**{f"{metric}_s": limit})).mean())
+    alone: dict[str, Any] = {f"{metric}_s": limit}
+    return float(limits_met(result, Slo(**alone)).mean())
 
 
 def goodput(

@@ -81,7 +81,7 @@ class Plan:
 def plan(
     workload: Workload,
     *,
-    model: str | Model,
+    model: str | Model | dict[str, Any],
     budget: str,
     slo: Slo | str,
     requests: int = REQUESTS,

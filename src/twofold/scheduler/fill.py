@@ -113,7 +113,7 @@ def allowance(s: Scheduler, r: int, k: int, slot: int, whole: bool) -> int:
         room = min(room, _tokens_in_time(s, r, k, slot))
     if room <= 0 and _forced(s, r, k):
         room = replica.block_tokens
-    return max(0, min(left, room))
+    return int(max(0, min(left, room)))
 
 
 @compiled

@@ -24,14 +24,6 @@ def final_tokens(s: Scheduler, slot: int) -> int:
 
 
 @compiled
-def fits_ever(s: Scheduler, r: int, slot: int) -> bool:
-    """Whether the empty memory of replica ``r`` could hold the request to its end."""
-    replica = s.replicas[r]
-    tokens = final_tokens(s, slot) if s.requests[slot].stay or replica.role != 1 else int(s.requests[slot].prompt)
-    return blocks_for(tokens, replica.block_tokens) <= replica.total_blocks
-
-
-@compiled
 def block_hash(s: Scheduler, r: int, slot: int, index: int) -> int:
     """Content hash of block ``index`` of a request: names all tokens up to its end; 0 when unknown."""
     request, replica = s.requests[slot], s.replicas[r]

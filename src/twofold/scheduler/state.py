@@ -171,8 +171,8 @@ class Scheduler(NamedTuple):
     """All state. Shapes: requests [slots]; replicas, costs [replicas]; steps [replicas x lanes];
 
     item_slots, item_tokens [replicas x lanes, batch]; started, decoding [replicas, batch];
-    splits, thresholds [replicas, groups]; pools [replicas x 3] (device, host, disk); blocks [all blocks]; bins [all bins];
-    tables [all table entries]; hashes [all prefix hashes]; loaded [replicas] requests whose blocks come back.
+    splits, thresholds [replicas, groups]; pools [replicas x 3] (device, host, disk); blocks [all blocks];
+    bins [all bins]; tables [all table entries]; hashes [all prefix hashes].
     """
 
     requests: np.recarray

@@ -128,7 +128,7 @@ def _sweep_started(s: Scheduler, r: int) -> None:
     for i in range(replica.started):
         slot = s.started[r, i]
         state = s.requests[slot].state
-        if state == STARTED or state == LOADING:
+        if state in (STARTED, LOADING):
             s.started[r, kept] = slot
             kept += 1
     replica.started = kept

@@ -1,6 +1,6 @@
 """From what a user writes to the arrays of the event loop."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -226,7 +226,7 @@ def _build_requests(
     n = len(workload)
     requests = records(REQUEST, n * sides)
     for side in range(sides):
-        here = requests[side * n : (side + 1) * n]
+        here: Any = requests[side * n : (side + 1) * n]
         here.arrival, here.prompt, here.output = workload.arrival_s, workload.prompt_tokens, workload.output_tokens
         here.rank, here.target = workload.priority, workload.prompt_tokens
         here.hashes, here.hash_count = workload.hash_start[:-1], np.diff(workload.hash_start)

@@ -61,4 +61,4 @@ def draw(sim: Simulation) -> float:
     control = sim.control[0]
     state = (control.random * 48271) % 2147483647
     control.random = state
-    return state / 2147483647.0
+    return float(state / 2147483647.0)

@@ -1,7 +1,7 @@
 """Faults: a replica or its link dies and comes back; what was on it is prefilled again, resumed, or waits.
 
-Memory that is ``kept`` (a process that restarts onto its KV) only pauses its requests. Memory that is lost sends them back
-to the router with the tokens they have; a request whose KV is still held by its prefill replica is resumed from there.
+Memory that is ``kept`` (a process that restarts onto its KV) only pauses its requests. Memory that is lost sends them
+back to the router with the tokens they have; a request whose KV is still held by its prefill replica is resumed there.
 """
 
 from twofold.compiled import compiled

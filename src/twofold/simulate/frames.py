@@ -1,7 +1,7 @@
 """The measurements of a run as polars frames, and frames as files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -25,8 +25,9 @@ PHASE_COLUMNS = {
 
 def request_frame(result: "Result") -> pl.DataFrame:
     """One row a request, times in seconds since the start of the workload (null: never happened)."""
-    life, requests = result._sim.life, result._sim.scheduler.requests[: len(result)]
-    twins = result._sim.scheduler.requests[len(result) :]
+    life = result._sim.life
+    requests: Any = result._sim.scheduler.requests[: len(result)]
+    twins: Any = result._sim.scheduler.requests[len(result) :]
     preemptions = requests.preemptions + (twins.preemptions if len(twins) else 0)
     columns: dict[str, np.ndarray] = {
         "arrival_s": result.arrival_s,

@@ -152,7 +152,10 @@ def _room(sim: Simulation) -> bool:
 
 
 def run_events(sim: Simulation, custom: Fill, most: int) -> int:
-    """Compiled by ``run`` for the type of the simulation and of the policy. Handle up to ``most`` events; FINISHED, PAUSED (more to do) or FULL (a buffer must grow first)."""
+    """Handle up to ``most`` events; FINISHED, PAUSED (more to do) or FULL (a buffer must grow first).
+
+    Compiled by ``run``, which knows the type of a policy.
+    """
     control: Any = sim.control[0]
     for _ in range(most):
         if control.ended == control.requests:

@@ -45,7 +45,8 @@ def _target(fault: Fault, replicas: int) -> int:
 def _drawn(rng: np.random.Generator, fault: Fault, until_s: float) -> list[tuple[float, float]]:
     if fault.rate_per_hour is None or fault.mean_repair_s is None:
         return []
-    time, times = 0.0, []
+    time = 0.0
+    times: list[tuple[float, float]] = []
     while True:
         time += rng.exponential(3600.0 / fault.rate_per_hour)
         if time > until_s:

@@ -1,7 +1,7 @@
 """A replica with pipeline stages: micro-batches follow each other through the stages, bubbles included.
 
-A micro-batch starts when the first stage is free. A stage starts it when the stage before has handed it over and its own
-previous micro-batch has left; what the stage waits is the bubble.
+A micro-batch starts when the first stage is free. A stage starts it when the stage before has handed it over and its
+own previous micro-batch has left; what the stage waits is the bubble.
 """
 
 from twofold.compiled import compiled

@@ -1,7 +1,7 @@
 """Exact weighted statistics of token gaps that are kept as arithmetic progressions.
 
-A quantile is found by bisection on its value, down to the last bits of a double, over the progressions that still have terms
-on both sides. Nothing is sampled.
+A quantile is found by bisection on its value, down to the last bits of a double, over the progressions that still have
+terms on both sides. Nothing is sampled.
 """
 
 import math
@@ -34,7 +34,7 @@ def at_most(first: float, last: float, count: int, value: float) -> int:
         return 0
     if value >= high:
         return count
-    return min(count - 1, int(math.floor((value - low) / (high - low) * (count - 1))) + 1)
+    return min(count - 1, math.floor((value - low) / (high - low) * (count - 1)) + 1)
 
 
 @compiled
@@ -73,6 +73,6 @@ def gap_quantiles(runs: np.recarray, shares: np.ndarray) -> np.ndarray:
     found = np.full(len(shares), np.nan)
     for i in range(len(shares)):
         if count > 0:
-            wanted = max(1, int(math.ceil(shares[i] * count - 1e-9)))
+            wanted = max(1, math.ceil(shares[i] * count - 1e-9))
             found[i] = gap_quantile(runs, wanted, shortest, longest)
     return found

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.scheduler.state import DONE, REJECTED, ROLES
 from twofold.simulate.attainment import attainment_of, limits_met
 from twofold.simulate.build import members_of
 from twofold.simulate.quantiles import gap_quantiles, gap_totals
@@ -52,7 +51,7 @@ class Result:
     @cached_property
     def completed(self) -> NDArray[np.bool_]:
         """Whether each request got all its tokens."""
-        return ~np.isnan(self._life.finish)
+        return np.asarray(~np.isnan(self._life.finish))
 
     @cached_property
     def ttft_s(self) -> Floats:
@@ -88,7 +87,7 @@ class Result:
     @property
     def gaps(self) -> np.recarray:
         """All token gaps as RUN records."""
-        return self._sim.runs[: self._sim.control[0].runs]
+        return self._sim.runs[: self._sim.control[0].runs].view(np.recarray)
 
     @cached_property
     def duration_s(self) -> float:
@@ -230,6 +229,3 @@ class Result:
         from twofold.simulate.timeline import write_timeline
 
         write_timeline(self, Path(path))
-
-
-__all__ = ["DONE", "REJECTED", "ROLES", "Result", "spread"]

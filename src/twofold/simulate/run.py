@@ -61,9 +61,9 @@ def simulate(
 ) -> Result:
     """Run ``workload`` on ``deployment`` and measure everything.
 
-    ``seed`` (default: the deployment's) drives random routing and faults at a rate; the same seed gives the same result bit
-    for bit. ``timeline`` keeps every step for ``Result.write_timeline``. ``step_by_step`` handles each decode step as
-    an event of its own (slow; the result is the same). ``progress(done, total, text)`` is called now and then.
+    ``seed`` (default: the deployment's) drives random routing and faults at a rate; the same seed gives the same result
+    bit for bit. ``timeline`` keeps every step for ``Result.write_timeline``. ``step_by_step`` handles each decode step
+    as an event of its own (slow; the result is the same). ``progress(done, total, text)`` is called now and then.
     Raises SpecError for a model that does not fit, and for what the deployment cannot do.
     """
     limits = Slo.parse(slo) if slo is not None else None
@@ -200,7 +200,7 @@ def _grown(sim: Simulation) -> Simulation:
         "flows": control.flows,
         "samples": control.samples,
     }
-    larger = {}
+    larger: dict[str, Any] = {}
     for name, count in used.items():
         buffer = getattr(sim, name)
         needed = int(count) + 4 * batch + 128

@@ -1,7 +1,7 @@
 """Runs of steps: the next decodes of a replica are stepped through at once, until something outside happens.
 
-A run is planned to the next decision of the scheduler (``repeats``). When something reaches the replica earlier, the run
-is cut at the first step boundary from then on, which is where a real engine would notice.
+A run is planned to the next decision of the scheduler (``repeats``). When something reaches the replica earlier, the
+run is cut at the first step boundary from then on, which is where a real engine would notice.
 """
 
 import math

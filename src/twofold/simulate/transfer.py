@@ -1,8 +1,8 @@
 """From prefill to decode: a decode replica grants room, the KV crosses the link, the request is adopted.
 
-Pull: the decode replica is asked when the prompt is done (layer-wise: when its first step starts), and the memory of the
-prefill replica is the buffer. Push: room is granted first, then the prompt is prefilled. One queue of grants a decode
-replica, first come first served, looked at on its step boundaries.
+Pull: the decode replica is asked when the prompt is done (layer-wise: when its first step starts), and the memory of
+the prefill replica is the buffer. Push: room is granted first, then the prompt is prefilled. One queue of grants a
+decode replica, first come first served, looked at on its step boundaries.
 """
 
 from twofold.compiled import compiled
