@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba import types
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,8 +58,12 @@ CACHE = _open_cache()
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile ``function`` on first call and keep the machine code for the next process."""
-    return cast("Callable[P, R]", _in_cache(numba.njit(cache=True, error_model="numpy", nogil=True), function))
+    """Compile ``function`` on first call and keep the machine code for the next process.
+
+    It is compiled once for all whole numbers (as int64) and for all constants, not once for each width and value.
+    """
+    wrap = numba.njit(cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True)
+    return cast("Callable[P, R]", _widening(_in_cache(wrap, function)))
 
 
 def compiled_as(signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -69,6 +74,19 @@ def compiled_as(signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return cast("Callable[P, R]", _in_cache(wrap, function))
 
     return decorate
+
+
+def _widening(dispatcher: Any) -> Any:
+    if numba.config.DISABLE_JIT:
+        return dispatcher
+    compile_for = dispatcher.compile
+    dispatcher.compile = lambda arguments: compile_for(tuple(map(_widest, arguments)))
+    return dispatcher
+
+
+def _widest(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) else kind
 
 
 def _in_cache(wrap: Any, function: Any) -> Any:

@@ -1,8 +1,8 @@
 """Passing state to compiled code by reference: one pointer a call, where a NamedTuple would copy every array.
 
 Attribute access reads the same (``s.requests[i]``), so the functions stay ordinary Python; with NUMBA_DISABLE_JIT=1
-they get the NamedTuple itself. A reference owns nothing and counts nothing: whoever makes one keeps the NamedTuple alive, and a
-reference is made again when an array of the tuple is replaced.
+they get the NamedTuple itself. A reference owns nothing and counts nothing: whoever makes one keeps the NamedTuple
+alive, and a reference is made again when an array of the tuple is replaced.
 """
 
 import hashlib

@@ -81,6 +81,11 @@ def run(command: Command, folder: Path) -> tuple[int, str]:
     return finished.returncode, (finished.stdout + finished.stderr).rstrip()
 
 
+def refused(command: Command) -> bool:
+    """Whether the document shows the refusal of bad input."""
+    return command.shown is not None and command.shown.startswith("twofold: ")
+
+
 def matches(shown: str, printed: str) -> bool:
     pieces = [re.escape(line) + r"\n" if line != ELISION else r"(?:.*\n)*?" for line in shown.splitlines()]
     return re.fullmatch("".join(pieces), printed.rstrip() + "\n") is not None
@@ -93,8 +98,10 @@ def rewrite(document: Path) -> None:
         write_files(document, Path(folder))
         for command in all_commands(document):
             code, printed = run(command, Path(folder))
-            if command.shown is None:
-                print(f"{document}: exit code {code}: {command.text}" if code else "", end="")
+            if code and not refused(command):
+                print(f"{document}: exit code {code}: {command.text}\n{printed}")
+            elif command.shown is None:
+                continue
             elif ELISION not in command.shown.splitlines():
                 before = f"$ {command.text}\n{command.shown}\n" if command.shown else f"$ {command.text}\n"
                 text = text.replace(before, f"$ {command.text}\n{printed}\n", 1)

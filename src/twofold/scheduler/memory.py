@@ -111,9 +111,14 @@ def allocate(s: Scheduler, r: int, slot: int, tokens: int) -> bool:
 @compiled
 def grow(s: Scheduler, r: int, slot: int, tokens: int) -> bool:
     """Make sure that a request holds blocks for ``tokens`` tokens; False (and nothing taken) when none is free."""
-    request, replica = s.requests[slot], s.replicas[r]
-    if tokens <= request.blocks * replica.block_tokens:
+    if tokens <= s.requests[slot].blocks * s.replicas[r].block_tokens:
         return True
+    return _take_more(s, r, slot, tokens)
+
+
+@compiled
+def _take_more(s: Scheduler, r: int, slot: int, tokens: int) -> bool:
+    request, replica = s.requests[slot], s.replicas[r]
     more = blocks_for(tokens, replica.block_tokens) - request.blocks
     if more > replica.free_blocks:
         return False

@@ -22,6 +22,7 @@ from twofold.scheduler.state import (
     BOTH,
     CHUNKED,
     CUSTOM,
+    DECODE,
     DECODE_ONLY,
     MIXED,
     MULTIPLEXED,
@@ -102,12 +103,17 @@ def _fill(s: Scheduler, r: int, k: int, policy: int) -> int:
 
 @compiled
 def fill_step(s: Scheduler, r: int, k: int, custom: Fill) -> int:
-    """Fill step ``k`` by the policy of replica ``r``; a replica lent to the other phase runs mixed."""
+    """Fill step ``k`` by the policy of replica ``r``.
+
+    A replica that is lent to the other phase runs mixed, and so does a decode replica until prompts that it started
+    while it was lent are done.
+    """
     replica = s.replicas[r]
+    lent = replica.role == BOTH and replica.home_role != BOTH
+    if lent or (replica.home_role == DECODE and replica.started > 0):
+        return mixed(s, r, k)
     if replica.policy == CUSTOM:
         return custom(s, r, k)
-    if replica.role == BOTH and replica.home_role != BOTH:
-        return mixed(s, r, k)
     return _fill(s, r, k, replica.policy)
 
 

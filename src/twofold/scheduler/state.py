@@ -84,6 +84,7 @@ REPLICA = np.dtype(
         ("held", "i8"),
         ("admissions", "i8"),
         ("preemptions", "i8"),
+        ("disturbed", "i8"),
         ("group", "i8"),
         ("groups", "i8"),
         ("layers_left", "i8"),
@@ -101,7 +102,8 @@ REPLICA = np.dtype(
     ],
     align=True,
 )
-"""One record a replica: its limits, its KV counters (blocks) and the sizes of its lists (requests)."""
+"""One record a replica: its limits, its KV counters (blocks) and the sizes of its lists (requests); ``disturbed`` says
+that planning its present step had to preempt."""
 
 STEP = np.dtype(
     [

@@ -27,7 +27,9 @@ def _count_since(s: Scheduler, r: int, k: int) -> None:
 def plan_step(s: Scheduler, r: int, k: int, custom: Fill) -> int:
     """Fill step ``k`` of replica ``r``; returns how many items it has (0: nothing to do now)."""
     clear_step(s, k)
+    preemptions = s.replicas[r].preemptions
     fill_step(s, r, k, custom)
+    s.replicas[r].disturbed = s.replicas[r].preemptions > preemptions
     if s.steps[k].items > 0:
         _count_since(s, r, k)
     return int(s.steps[k].items)
@@ -69,7 +71,7 @@ def repeats(s: Scheduler, r: int, k: int) -> int:
     At least 1; exactly 1 for a step that has prompts. The simulator runs these steps without asking again.
     """
     step, replica = s.steps[k], s.replicas[r]
-    if step.prompts > 0 or step.decodes < replica.decoding:
+    if step.prompts > 0 or step.decodes < replica.decoding or replica.disturbed:
         return 1
     most = UNLIMITED
     for i in range(step.items):

@@ -158,14 +158,23 @@ def join(sim: Simulation, i: int, time: float) -> None:
 
 @compiled
 def return_preempted(sim: Simulation, d: int, time: float) -> None:
-    """Requests that a decode replica had to preempt are prefilled again by a prefill replica."""
-    s, requests = sim.scheduler, sim.control[0].requests
+    """Requests that a decode replica had to preempt are prefilled again by a prefill replica.
+
+    All of them leave its queue first: the router may well send one back, to be prefilled there.
+    """
+    s, requests, head = sim.scheduler, sim.control[0].requests, NONE
     while s.replicas[d].waiting > 0:
         slot = dequeue(s, d)
-        i = slot - requests
-        s.requests[i].generated = s.requests[slot].generated
-        s.requests[i].preemptions += 1
+        i = slot % requests
+        if slot != i:
+            s.requests[i].generated = s.requests[slot].generated
+            s.requests[i].preemptions += 1
         note_end(s, sim.routes, d, i)
+        sim.life[i].next = head
+        head = int(i)
+    while head >= 0:
+        i = head
+        head = int(sim.life[i].next)
         start_over(sim, i, time)
 
 

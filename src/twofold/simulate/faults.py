@@ -69,7 +69,7 @@ def _lose_decoder(sim: Simulation, i: int, time: float) -> None:
     s, slot = sim.scheduler, twin(sim, i)
     request, life = s.requests[i], sim.life[i]
     if request.state == DONE:
-        if s.requests[slot].state == DECODING:
+        if s.requests[slot].state <= DECODING:
             request.generated = s.requests[slot].generated
             release(s, life.decoder, slot)
             note_end(s, sim.routes, life.decoder, i)

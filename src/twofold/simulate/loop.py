@@ -80,8 +80,9 @@ def _flows_end(sim: Simulation, time: float) -> None:
 def _load_ends(sim: Simulation, slot: int, admission: int, time: float) -> None:
     request = sim.scheduler.requests[slot]
     if request.admission == admission and request.state == 1:
-        settle(sim, slot, time)
-        sim.life[slot].phase = QUEUED
+        i = slot % sim.control[0].requests
+        settle(sim, i, time)
+        sim.life[i].phase = QUEUED
         loaded(sim.scheduler, int(request.replica), slot)
         poke(sim, int(request.replica), time)
 

@@ -74,27 +74,28 @@ def account_chunk(sim: Simulation, slot: int, start: float, end: float, gives_to
 
 
 @compiled
-def _account_decode(sim: Simulation, slot: int, start: float, first_end: float, end: float, longest: float) -> float:
+def _account_decode(sim: Simulation, slot: int, start: float, first: float, end: float, longest: float) -> float:
+    """Account for the run of one decode whose first step takes ``first`` seconds; returns the gap before that token."""
     i = slot if slot < sim.control[0].requests else slot - sim.control[0].requests
     _enter_step(sim, i, slot, start)
     life = sim.life[i]
-    gap = first_end - start if life.last_token == start else first_end - life.last_token
+    gap = first if life.last_token == start else start - life.last_token + first
     life.decode_s += end - start
     life.since = life.last_token = end
     life.max_gap = max(life.max_gap, gap, longest)
     if math.isnan(life.first_decode):
-        life.first_decode = first_end
+        life.first_decode = start + first
     return gap
 
 
 @compiled
-def _record_first_gaps(sim: Simulation, k: int, start: float, first_end: float, end: float, longest: float) -> None:
+def _record_first_gaps(sim: Simulation, k: int, first: float, longest: float) -> None:
     s = sim.scheduler
     pending, weight = -1.0, 0
     for item in range(s.steps[k].items):
         if s.item_tokens[k, item] > 0:
             continue
-        gap = _account_decode(sim, int(s.item_slots[k, item]), start, first_end, end, longest)
+        gap = _account_decode(sim, int(s.item_slots[k, item]), sim.lanes[k].start, first, sim.lanes[k].end, longest)
         if gap != pending and weight > 0:
             record_progression(sim, pending, pending, 1, weight)
             weight = 0
@@ -110,12 +111,12 @@ def account_run(sim: Simulation, r: int, k: int, line: Line) -> None:
     s, lane = sim.scheduler, sim.lanes[k]
     load = step_load(s, k)
     more = lane.steps - 1
-    first_end, longest = lane.end, 0.0
-    if more > 0:
-        first_end = lane.start + at(line, load.context) * lane.stretch
+    first, longest = lane.end - lane.start, 0.0
+    if s.replicas[r].stages == 1:
+        first = at(line, load.context) * lane.stretch
         longest = at(line, load.context + more * load.decodes) * lane.stretch
     if load.decodes > 0:
-        _record_first_gaps(sim, k, lane.start, first_end, lane.end, longest)
+        _record_first_gaps(sim, k, first, longest)
         _record_run(sim, line, load, more, lane.stretch)
     _measure_station(sim, r, k, load)
 

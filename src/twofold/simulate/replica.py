@@ -1,10 +1,8 @@
 """One replica on the simulated clock: start its next step, end the one in flight."""
 
-import math
-
 from twofold.compiled import compiled
 from twofold.scheduler.policies import Fill
-from twofold.scheduler.state import DECODE, DONE, HELD, LOADING, Scheduler
+from twofold.scheduler.state import DECODE, DONE, HELD, LOADING, NONE, WAITING, Scheduler
 from twofold.scheduler.step import commit, plan_step
 from twofold.simulate.dispatch import decode_here, end_request, first_token, join, return_preempted
 from twofold.simulate.events import push
@@ -19,7 +17,8 @@ def serve_pulls(sim: Simulation, r: int, time: float) -> None:
     """Grant room to requests that wait for it on decode replica ``r``."""
     i = grant_room(sim, r, time)
     while i >= 0:
-        if sim.control[0].push and math.isnan(sim.life[i].first_token) and sim.scheduler.requests[i].computed == 0:
+        request = sim.scheduler.requests[i]
+        if request.state == WAITING and request.replica == NONE:
             join(sim, i, time)
         else:
             granted(sim, i, time)
@@ -39,8 +38,9 @@ def begin_loads(sim: Simulation, r: int, time: float) -> None:
             replica = s.replicas[r]
             seconds = request.from_host * replica.load_token_s + request.from_disk * replica.load_disk_token_s
             request.from_host = request.from_disk = 0
-            settle(sim, slot, time)
-            sim.life[slot].phase = ON_LINK
+            i = slot % sim.control[0].requests
+            settle(sim, i, time)
+            sim.life[i].phase = ON_LINK
             station.load_free = max(station.load_free, time) + seconds
             push(sim, station.load_free, LOADED, slot, request.admission)
 
@@ -105,10 +105,11 @@ def end_run(sim: Simulation, r: int, k: int, time: float) -> None:
 @compiled
 def _pass_on(sim: Simulation, r: int, slot: int, tokens: int, time: float) -> None:
     request = sim.scheduler.requests[slot]
-    if tokens > 0 and request.computed == request.target:
+    at_home = slot < sim.control[0].requests
+    if at_home and tokens > 0 and request.computed == request.target:
         first_token(sim, slot, r)
     if request.state == DONE:
-        if tokens > 0 and sim.life[slot].decoder >= 0:
+        if at_home and tokens > 0 and sim.life[slot].decoder >= 0:
             d = int(sim.life[slot].decoder)
             drop_room(sim, slot)
             poke(sim, d, time)

@@ -1,0 +1,17 @@
+"""Run every benchmark with its defaults."""
+
+from benchmarks import day, simulate_speed, startup
+
+
+def main() -> None:
+    for title, benchmark in (
+        ("Start-up of the command, warm compile cache", startup),
+        ("Simulated requests per CPU-second, all metrics on", simulate_speed),
+        ("A day of a fleet", day),
+    ):
+        print(f"\n{title}\n")
+        benchmark.main([])
+
+
+if __name__ == "__main__":
+    main()
