@@ -33,9 +33,7 @@ def sample_text(seed: int = 2024) -> str:
         for short, long in zip(CHAT, DOCUMENT, strict=True)
     ]
     prompts, outputs = np.minimum(lengths[0], LONGEST_PROMPT), np.minimum(lengths[1], LONGEST_OUTPUT)
-    rows = [
-        f"{time:.3f},{prompt},{output}" for time, prompt, output in zip(times, prompts, outputs, strict=True)
-    ]
+    rows = [f"{time:.3f},{prompt},{output}" for time, prompt, output in zip(times, prompts, outputs, strict=True)]
     return "\n".join(["arrival_s,prompt_tokens,output_tokens", *rows, ""])
 
 

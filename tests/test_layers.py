@@ -37,11 +37,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def used_on_screen(tree: ast.AST) -> set[str]:
-    called = {
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     return SCREEN & (called | {name.partition(".")[0] for name in imported(tree)})
 
 

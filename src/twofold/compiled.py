@@ -57,6 +57,11 @@ def _open_cache() -> Path:
 CACHE = _open_cache()
 
 
+def is_cached(name: str) -> bool:
+    """Whether the function ``MODULE.FUNCTION``, such as ``loop.run_events``, runs without being compiled first."""
+    return bool(numba.config.DISABLE_JIT) or any(CACHE.glob(f"*/{name}-*.nbi"))
+
+
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` on first call and keep the machine code for the next process.
 

@@ -22,9 +22,7 @@ def scenario_file(tmp_path: Path) -> str:
 
 
 def test_flags_make_a_workload() -> None:
-    made = read_scenario(
-        None, None, rate=4.0, requests=20, prompt="fixed:7", output=None, seed=3
-    ).read_workload()
+    made = read_scenario(None, None, rate=4.0, requests=20, prompt="fixed:7", output=None, seed=3).read_workload()
     assert len(made) == 20
     assert set(made.prompt_tokens) == {7}
 

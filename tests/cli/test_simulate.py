@@ -22,9 +22,7 @@ def test_json_is_one_object_that_repeats(twofold: Command) -> None:
 
 
 def test_screen_shows_latencies_and_attainment(twofold: Command) -> None:
-    shown = twofold(
-        "simulate", "sample", "--requests", "40", *ON_H100, "--deploy", "2P2D", "--slo", "ttft<=0.5s"
-    )
+    shown = twofold("simulate", "sample", "--requests", "40", *ON_H100, "--deploy", "2P2D", "--slo", "ttft<=0.5s")
     assert shown.stderr == ""
     for word in ("40 of 40 completed", "TTFT", "attainment", "decoding", "transfers"):
         assert word in shown.stdout

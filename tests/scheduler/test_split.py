@@ -54,9 +54,7 @@ def test_unknown_capability_is_refused_by_name(capability: str | None) -> None:
     assert "9" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("units", "capability", "least"), [(20, "9.0", "32"), (1, "cpu", "2"), (30, "8.6", "32")]
-)
+@pytest.mark.parametrize(("units", "capability", "least"), [(20, "9.0", "32"), (1, "cpu", "2"), (30, "8.6", "32")])
 def test_too_few_units_are_refused_with_the_least_accepted(units: int, capability: str, least: str) -> None:
     with pytest.raises(SpecError, match=f"{least} units or more"):
         stream_groups(units, capability)
@@ -100,9 +98,7 @@ def test_more_decodes_never_get_a_smaller_share(decodes: int, more: int, divisor
 def test_manual_rows_are_chosen_by_threshold() -> None:
     groups = stream_groups(132, "9.0", manual_divisions=H200_ROWS)
     count = len(groups.divisions)
-    chosen = [
-        choose(count, decodes, True, 36, groups.thresholds) for decodes in (1, 4, 5, 14, 15, 24, 25, 900)
-    ]
+    chosen = [choose(count, decodes, True, 36, groups.thresholds) for decodes in (1, 4, 5, 14, 15, 24, 25, 900)]
     assert chosen == [1, 1, 2, 3, 4, 5, 6, 6]
     assert groups.divisions[6].tolist() == [56, 76]
 

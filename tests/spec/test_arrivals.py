@@ -24,9 +24,7 @@ def times(text: str, rate: float | None, n: int, seed: int = 0) -> np.ndarray:
     return Arrivals.parse(text).generate(np.random.Generator(np.random.PCG64(seed)), rate, n)
 
 
-@pytest.mark.parametrize(
-    ("text", "cv"), [("poisson", 1), ("gamma:2", 2), ("gamma:0.5", 0.5), ("constant", 0)]
-)
+@pytest.mark.parametrize(("text", "cv"), [("poisson", 1), ("gamma:2", 2), ("gamma:0.5", 0.5), ("constant", 0)])
 def test_gaps_have_the_stated_rate_and_variation(text: str, cv: float) -> None:
     gaps = np.diff(times(text, 8.0, 200_000), prepend=0)
     assert gaps.mean() == pytest.approx(1 / 8, rel=0.02)
@@ -34,9 +32,7 @@ def test_gaps_have_the_stated_rate_and_variation(text: str, cv: float) -> None:
 
 
 @given(st.sampled_from(PROCESSES), st.floats(0.1, 100), st.integers(0, 2**32), st.integers(1, 300))
-def test_arrivals_never_go_back_and_longer_draws_begin_alike(
-    text: str, rate: float, seed: int, n: int
-) -> None:
+def test_arrivals_never_go_back_and_longer_draws_begin_alike(text: str, rate: float, seed: int, n: int) -> None:
     drawn = times(text, rate, n, seed)
     assert len(drawn) == n
     assert drawn[0] >= 0

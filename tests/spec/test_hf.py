@@ -73,16 +73,12 @@ PUBLISHED: dict[str, tuple[dict[str, Any], int]] = {
         2_614_341_888,
     ),
     "Gemma-3-1B": (
-        config(
-            "gemma3_text", 26, 1152, 4, 262144, num_key_value_heads=1, head_dim=256, intermediate_size=6912
-        )
+        config("gemma3_text", 26, 1152, 4, 262144, num_key_value_heads=1, head_dim=256, intermediate_size=6912)
         | {"sliding_window": 512},
         999_885_952,
     ),
     "OPT-125M": (
-        config(
-            "opt", 12, 768, 12, 50272, ffn_dim=3072, max_position_embeddings=2048, word_embed_proj_dim=768
-        ),
+        config("opt", 12, 768, 12, 50272, ffn_dim=3072, max_position_embeddings=2048, word_embed_proj_dim=768),
         125_239_296,
     ),
     "BLOOM-560M": (
@@ -140,9 +136,7 @@ def test_sliding_windows() -> None:
     assert model_from_config({**mistral, "sliding_window": None}).sliding_layers == 0
     listed = {**LLAMA, "layer_types": ["sliding_attention", "full_attention"] * 16, "sliding_window": 128}
     assert model_from_config(listed).sliding_layers == 16
-    assert [
-        model_from_config(PUBLISHED[name][0]).sliding_layers for name in ("Gemma-2-2B", "Gemma-3-1B")
-    ] == [
+    assert [model_from_config(PUBLISHED[name][0]).sliding_layers for name in ("Gemma-2-2B", "Gemma-3-1B")] == [
         13,
         22,
     ]

@@ -149,8 +149,7 @@ def test_every_option_that_an_error_lists_exists(example: str) -> None:
         "tbt=20ms": "1B,multiplexed=slo,{}",
     }
     mux = (
-        example.split("=")[0] in ("divisions", "groups", "divisor", "layer-budget", "curve")
-        or "contention" in example
+        example.split("=")[0] in ("divisions", "groups", "divisor", "layer-budget", "curve") or "contention" in example
     )
     assert parse_groups(parse.get(example, "1B,multiplexed,{}" if mux else "1B,{}").format(example))
 

@@ -139,9 +139,7 @@ def test_a_run_without_objectives() -> None:
         ({"workload": {"requests": 5, "rate": 1, "prompt": "?"}}, [], "workload.prompt: '?'"),
     ],
 )
-def test_a_bad_scenario_is_refused_in_one_line(
-    changes: dict[str, Any], overrides: list[str], message: str
-) -> None:
+def test_a_bad_scenario_is_refused_in_one_line(changes: dict[str, Any], overrides: list[str], message: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_all({**RUN, **changes}, overrides)
     assert message in str(caught.value)

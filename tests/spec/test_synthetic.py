@@ -74,9 +74,7 @@ def test_popular_prefixes_are_chosen_more_often() -> None:
 
 
 def test_a_turn_carries_all_that_was_said_before() -> None:
-    w = draw(
-        sessions={"turns": "3", "think_s": 20}, requests=None, duration_s=3000, prompt="100", output="50"
-    )
+    w = draw(sessions={"turns": "3", "think_s": 20}, requests=None, duration_s=3000, prompt="100", output="50")
     assert sorted(set(w.prompt_tokens.tolist())) == [100, 250, 400]
     by_begin: dict[int, list[int]] = {}
     for row in range(len(w)):
@@ -106,9 +104,7 @@ def test_the_first_requests_of_sessions_do_not_depend_on_how_many_are_asked_for(
 
 def test_a_session_beyond_all_bounds_is_refused() -> None:
     with pytest.raises(SpecError, match=r"sessions\.turns"):
-        draw(
-            requests=3, prompt="fixed:900000000", sessions={"turns": "9", "think_s": 1e-6}, hash_tokens=10**8
-        )
+        draw(requests=3, prompt="fixed:900000000", sessions={"turns": "9", "think_s": 1e-6}, hash_tokens=10**8)
 
 
 def test_sessions_end_before_they_outgrow_the_context() -> None:

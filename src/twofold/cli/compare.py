@@ -1,16 +1,22 @@
 """``twofold compare``."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from twofold.cli import options
 from twofold.cli.comparison import comparison
-from twofold.cli.inputs import read_scenario
+from twofold.cli.inputs import read_roofline, read_scenario
+from twofold.cli.policies import policies_of
 from twofold.cli.progress import progress
 from twofold.cli.report import workload_line
 from twofold.cli.show import print_json
 from twofold.errors import SpecError
+
+if TYPE_CHECKING:
+    from twofold.spec.scenario import Scenario
+    from twofold.spec.workload import Workload
 
 Deploy = Annotated[
     list[str] | None,
@@ -32,9 +38,12 @@ def run(
     arrivals: options.Arrivals = None,
     seed: options.Seed = None,
     link: options.Link = None,
+    link_per: options.LinkPer = None,
+    fabric: options.Fabric = None,
     router: options.Router = None,
     transfer: options.Transfer = None,
     layerwise: options.Layerwise = None,
+    policy_file: options.PolicyFile = None,
     settings: options.Set = None,
     json: options.Json = False,
 ) -> None:
@@ -57,22 +66,32 @@ def run(
             arrivals=arrivals,
             seed=seed,
             link=link,
+            link_per=link_per,
+            fabric=fabric,
             router=router,
             transfer=transfer,
             layerwise=layerwise,
         )
         for text in deploy
     ]
-    workload, slo_read = scenarios[0].read_workload(), scenarios[0].read_slo()
+    with policies_of(policy_file):
+        workload, summaries = compared(scenarios)
+    if json:
+        print_json({"deployments": summaries})
+    else:
+        print(workload_line(workload), comparison(summaries), sep="\n\n")
+
+
+def compared(scenarios: Sequence["Scenario"]) -> tuple["Workload", list[dict[str, Any]]]:
+    """The workload of the first scenario, and the summary of its run through the deployment of each."""
+    first = scenarios[0]
+    workload, slo, roofline = first.read_workload(), first.read_slo(), read_roofline(first)
     deployments = [scenario.read_deployment() for scenario in scenarios]
     from twofold.simulate.run import simulate
 
     summaries: list[dict[str, Any]] = []
     with progress() as report:
         for deployment in deployments:
-            result = simulate(workload, deployment, slo=slo_read, seed=scenarios[0].seed or 0, progress=report)
+            result = simulate(workload, deployment, slo, roofline=roofline, progress=report)
             summaries.append({"deployment": str(deployment), "devices": deployment.devices_total, **result.summary()})
-    if json:
-        print_json({"deployments": summaries})
-    else:
-        print(workload_line(workload), comparison(summaries), sep="\n\n")
+    return workload, summaries

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 HEAD = ("figure", "what", "chapter", "here", "difference", "kind", "")
 DIFFERS = 1
+WIDEST = 40
 
 Only = Annotated[
     str | None,
@@ -29,7 +30,7 @@ def run(only: Only = None, json: options.Json = False) -> None:
     if json:
         print_json({"rows": [row.to_dict() for row in rows]})
     else:
-        print(table(HEAD, [cells(row) for row in rows], left=2))
+        print(table(HEAD, [cells(row) for row in rows], left=(0, 1), widest=WIDEST))
     if any(row.kind == "exact" and not row.ok for row in rows):
         raise typer.Exit(DIFFERS)
 
@@ -41,7 +42,14 @@ def cells(row: "Row") -> tuple[str, ...]:
         row.what,
         row.chapter_value,
         row.ours,
-        ABSENT if row.difference is None else f"{row.difference:+.1%}",
+        difference(row),
         row.kind,
         "" if row.ok else "differs",
     )
+
+
+def difference(row: "Row") -> str:
+    """How far off ours is; nothing to tell where it reads like the chapter's value."""
+    if row.ours == row.chapter_value or row.difference is None:
+        return "=" if row.ours == row.chapter_value else ABSENT
+    return f"{row.difference:+.1%}"

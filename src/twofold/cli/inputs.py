@@ -2,41 +2,68 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from twofold.errors import SpecError
 
 if TYPE_CHECKING:
+    from twofold.cost.roofline import Roofline
     from twofold.spec.scenario import Scenario
 
 SCENARIO_ENDINGS = (".yaml", ".yml")
 DRAWN_ONLY = ("prompt", "output", "arrivals")
 DRAWN = ("rate", "requests", *DRAWN_ONLY)
+INSIDE = {"link_per": "deployment.link_per", "fabric": "deployment.fabric_bytes_per_s"}
 
 
 def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: object) -> "Scenario":
     """The scenario of a command line.
 
     ``source`` is a trace, a scenario file, or None for a workload that is made from the flags ``rate``,
-    ``requests``, ``prompt``, ``output`` and ``arrivals``. ``flags`` are fields of a scenario, None where
-    not given. ``settings`` are ``a.b=c`` overrides and come last. Raises SpecError.
+    ``requests``, ``prompt``, ``output`` and ``arrivals``. ``flags`` are fields of a scenario, or ``link_per`` and
+    ``fabric`` of its deployment; None where not given. ``settings`` are ``a.b=c`` overrides and come last.
+    Raises SpecError.
     """
     from twofold.spec.scenario import load_scenario, scenario_from
 
     given = {name: value for name, value in flags.items() if value is not None}
     if source is not None and source.endswith(SCENARIO_ENDINGS):
-        drawn = isinstance(load_scenario(source).workload, dict)
-        return load_scenario(source, [*_overrides(given, drawn), *(settings or ())])
+        written = load_scenario(source)
+        places = _places(isinstance(written.workload, dict), isinstance(written.deployment, dict))
+        return load_scenario(source, [*_overrides(given, places), *(settings or ())])
     if source is None and not {"rate", "requests"} <= given.keys():
         raise SpecError("TRACE", "", "give a trace, `sample`, a scenario file, or --rate and --requests")
     workload = {"workload": {} if source is None else source}
-    return scenario_from(workload, [*_overrides(given, source is None), *(settings or ())])
+    return scenario_from(workload, [*_overrides(given, _places(source is None, False)), *(settings or ())])
 
 
-def _overrides(flags: Mapping[str, object], drawn: bool) -> list[str]:
-    for name in DRAWN_ONLY:
-        if name in flags and not drawn:
-            raise SpecError(f"--{name}", flags[name], "a trace brings its own; leave TRACE out to make requests")
-    return [
-        f"{'workload.' if drawn and name in DRAWN else ''}{name}={json.dumps(value)}" for name, value in flags.items()
-    ]
+def read_roofline(scenario: "Scenario") -> "Roofline":
+    """The cost model with the constants that the scenario sets; SpecError for one that does not exist."""
+    from twofold.cost.roofline import Roofline
+
+    known = [constant.name for constant in fields(Roofline)]
+    for name, value in scenario.cost.items():
+        if name not in known:
+            raise SpecError(f"cost.{name}", value, f"no such constant; the constants are {', '.join(known)}")
+    return Roofline(**scenario.cost)
+
+
+def _places(drawn: bool, grouped: bool) -> dict[str, str | None]:
+    """Where in the scenario a flag goes that is not a field of it by its own name; None where it has no place."""
+    places: dict[str, str | None] = dict(INSIDE)
+    if drawn:
+        places |= {name: f"workload.{name}" for name in DRAWN}
+    else:
+        places |= dict.fromkeys(DRAWN_ONLY)
+    return places | {"deployment": "deployment.groups" if grouped else "deployment"}
+
+
+def _overrides(flags: Mapping[str, object], places: Mapping[str, str | None]) -> list[str]:
+    overrides = []
+    for name, value in flags.items():
+        place = places.get(name, name)
+        if place is None:
+            raise SpecError(f"--{name}", value, "a trace brings its own; leave TRACE out to make requests")
+        overrides.append(f"{place}={json.dumps(value)}")
+    return overrides

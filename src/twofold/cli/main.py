@@ -26,7 +26,7 @@ for verb in (simulate, plan, compare, figures, models, devices, links, version):
 
 @app.callback(invoke_without_command=True)
 def about(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", metavar="", help="Print the version.")] = False,
 ) -> None:
     """How should prefill and decode share your devices? Plan it and prove it on a simulator."""
     if show_version:

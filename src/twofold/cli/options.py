@@ -1,5 +1,6 @@
 """The flags that several verbs share, each defined once."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ WORKLOAD, DEPLOYMENT, OUTPUT = "Workload", "Deployment", "Output"
 Source = Annotated[
     str | None,
     typer.Argument(
-        metavar="[TRACE|SCENARIO.yaml]",
+        metavar="TRACE|SCENARIO.yaml",
         help="A trace file, `sample` for the one that ships with Twofold, or a scenario file; "
         "leave it out to make requests from --rate, --requests, --prompt and --output.",
     ),
@@ -65,6 +66,20 @@ Link = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="A link of `twofold links` that KV crosses.", rich_help_panel=DEPLOYMENT),
 ]
+LinkPer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="device|replica",
+        help="Whether each device has such a link, or each replica.",
+        rich_help_panel=DEPLOYMENT,
+    ),
+]
+Fabric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BANDWIDTH", help="A trunk that all transfers share, such as 400Gb/s.", rich_help_panel=DEPLOYMENT
+    ),
+]
 Router = Annotated[
     str | None,
     typer.Option(
@@ -85,6 +100,7 @@ Layerwise = Annotated[
     bool | None,
     typer.Option(
         "--layerwise/--serial",
+        metavar="",
         help="Send KV layer by layer during prefill, or after it.",
         rich_help_panel=DEPLOYMENT,
         show_default=False,
@@ -95,12 +111,23 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="A.B=C",
-        help="Set any field of the scenario; may be repeated.",
+        help="Set any field of the scenario, such as cost.flop_efficiency=0.6; may be repeated.",
         rich_help_panel=DEPLOYMENT,
     ),
 ]
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, times in seconds.", rich_help_panel=OUTPUT)]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.py",
+        help="Register the policies of this file, for policy=NAME in a deployment.",
+        rich_help_panel=DEPLOYMENT,
+    ),
+]
+
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print one JSON object, times in seconds.", rich_help_panel=OUTPUT)
+]
 Name = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Show all that is known of this one, with its source.")
 ]

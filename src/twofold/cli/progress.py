@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Report = Callable[[int, int, str], None]
+EVENT_LOOP = "loop.run_events"
+COMPILES = "compiling the event loop: about a minute, once"
 
 
 @contextmanager
@@ -14,11 +16,13 @@ def progress() -> Iterator[Report | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    from twofold.compiled import is_cached
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("starting (the first run compiles, which takes a while)", total=None)
+        task = shown.add_task("starting" if is_cached(EVENT_LOOP) else COMPILES, total=None)
 
         def report(done: int, total: int, text: str) -> None:
             shown.update(task, completed=done, total=total, description=text)

@@ -4,11 +4,15 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
 ABSENT = "–"
+UNBOUNDED = 10_000
+HARD_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -48,19 +52,37 @@ def bold(text: str) -> str:
     return f"\033[1m{text}\033[0m"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Columns two spaces apart, the first ``left`` of them flush left and the others flush right."""
-    lines = [list(head), *(list(row) for row in rows)]
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Collection[int] = (0,),
+    widest: int = UNBOUNDED,
+) -> str:
+    """Columns two spaces apart, those whose places are in ``left`` flush left and the others flush right.
+
+    A cell of more than ``widest`` characters goes on in further lines.
+    """
+    lines = [list(head), *(line for row in rows for line in _folded(row, widest))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
 
     def aligned(line: Sequence[str]) -> str:
         cells = (
-            cell.ljust(width) if column < left else cell.rjust(width)
+            cell.ljust(width) if column in left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         )
         return "  ".join(cells).rstrip()
 
-    return "\n".join([bold(aligned(head)), *(aligned(row) for row in rows)])
+    return "\n".join([bold(aligned(lines[0])), *map(aligned, lines[1:])])
+
+
+def _folded(row: Sequence[str], widest: int) -> Iterator[tuple[str, ...]]:
+    return zip_longest(*(_fold(cell, widest) for cell in row), fillvalue="")
+
+
+def _fold(cell: str, widest: int) -> list[str]:
+    if len(cell) <= widest:
+        return [cell]
+    return [line.replace(HARD_SPACE, " ") for line in wrap(cell.replace(", ", f",{HARD_SPACE}"), widest)]
 
 
 def facts(pairs: Mapping[str, str]) -> str:

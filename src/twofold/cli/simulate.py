@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twofold.cli import options
-from twofold.cli.inputs import read_scenario
+from twofold.cli.inputs import read_roofline, read_scenario
+from twofold.cli.policies import policies_of
 from twofold.cli.progress import progress
 from twofold.cli.report import run_report
 from twofold.cli.show import print_json
 from twofold.errors import SpecError
 
 if TYPE_CHECKING:
+    from twofold.simulate.result import Result
     from twofold.spec.scenario import Scenario
 
 Deploy = Annotated[
@@ -57,9 +59,12 @@ def run(
     arrivals: options.Arrivals = None,
     seed: options.Seed = None,
     link: options.Link = None,
+    link_per: options.LinkPer = None,
+    fabric: options.Fabric = None,
     router: options.Router = None,
     transfer: options.Transfer = None,
     layerwise: options.Layerwise = None,
+    policy_file: options.PolicyFile = None,
     settings: options.Set = None,
     json: options.Json = False,
     per_request: PerRequest = None,
@@ -81,36 +86,35 @@ def run(
         arrivals=arrivals,
         seed=seed,
         link=link,
+        link_per=link_per,
+        fabric=fabric,
         router=router,
         transfer=transfer,
         layerwise=layerwise,
     )
-    simulate_scenario(scenario, json, per_request, timeline)
-
-
-def simulate_scenario(scenario: "Scenario", json: bool, per_request: Path | None, timeline: Path | None) -> None:
-    """Simulate one scenario, write the files asked for, and show the result."""
-    check_target("--per-request", per_request, (".csv", ".parquet"))
-    check_target("--timeline", timeline, (".json",))
-    workload, deployment, slo = scenario.read_workload(), scenario.read_deployment(), scenario.read_slo()
-    from twofold.simulate.run import simulate
-
-    with progress() as report:
-        result = simulate(
-            workload,
-            deployment,
-            slo=slo,
-            progress=report,
-            timeline=timeline is not None,
-        )
-    if per_request is not None:
-        result.write_requests(per_request)
-    if timeline is not None:
-        result.write_timeline(timeline)
+    with policies_of(policy_file):
+        result = simulated(scenario, per_request, timeline)
     if json:
         print_json(result.summary())
     else:
         print(run_report(result))
+
+
+def simulated(scenario: "Scenario", per_request: Path | None, timeline: Path | None) -> "Result":
+    """Simulate one scenario and write the files asked for."""
+    check_target("--per-request", per_request, (".csv", ".parquet"))
+    check_target("--timeline", timeline, (".json",))
+    workload, deployment, slo = scenario.read_workload(), scenario.read_deployment(), scenario.read_slo()
+    roofline = read_roofline(scenario)
+    from twofold.simulate.run import simulate
+
+    with progress() as report:
+        result = simulate(workload, deployment, slo, roofline=roofline, timeline=timeline is not None, progress=report)
+    if per_request is not None:
+        result.write_requests(per_request)
+    if timeline is not None:
+        result.write_timeline(timeline)
+    return result
 
 
 def check_target(flag: str, path: Path | None, endings: tuple[str, ...]) -> None:

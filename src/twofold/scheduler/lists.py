@@ -11,8 +11,8 @@ from twofold.scheduler.state import (
     HELD,
     LOADING,
     NONE,
-    PREFILL,
     STARTED,
+    WAITING,
     Scheduler,
 )
 
@@ -31,8 +31,7 @@ def admit_head(s: Scheduler, r: int) -> bool:
     if slot < 0 or batch_size(s, r) >= replica.max_batch:
         return False
     request = s.requests[slot]
-    stays = request.stay or replica.role != PREFILL
-    tokens = final_tokens(s, slot) if replica.reserve and stays else request.target
+    tokens = request.target if request.moves or not replica.reserve else final_tokens(s, slot)
     if not allocate(s, r, slot, tokens):
         return False
     dequeue(s, r)
@@ -98,7 +97,7 @@ def restart(s: Scheduler, slot: int) -> None:
     request = s.requests[slot]
     request.target = request.prompt + request.generated
     request.planned = request.computed = request.context = 0
-    request.in_flight = 0
+    request.in_flight, request.state, request.replica = 0, WAITING, NONE
 
 
 @compiled
@@ -144,7 +143,7 @@ def end_prefill(s: Scheduler, r: int, slot: int) -> None:
     request.generated += 1
     if request.generated >= request.output:
         finish(s, r, slot)
-    elif request.stay or replica.role != PREFILL:
+    elif not request.moves:
         request.state = DECODING
         s.decoding[r, replica.decoding] = slot
         replica.decoding += 1

@@ -130,7 +130,7 @@ def policy(name: str) -> Callable[[Fill], Fill]:
     """Register a policy of your own under ``name`` (a decorator); see docs/add-a-policy.md."""
 
     def register(function: Fill) -> Fill:
-        _registered[name] = compiled(function)
+        _registered[name] = function
         return function
 
     return register
@@ -139,6 +139,11 @@ def policy(name: str) -> Callable[[Fill], Fill]:
 def custom_policy(name: str) -> Fill | None:
     """The registered policy ``name``, or None."""
     return _registered.get(name)
+
+
+def registered_policies() -> set[str]:
+    """Names of the policies of one's own that are registered so far."""
+    return set(filter(None, _registered))
 
 
 FILL = types.FunctionType(types.int64(SCHEDULER, types.int64, types.int64))

@@ -44,7 +44,7 @@ REQUEST = np.dtype(
         ("reused", "i4"),
         ("from_host", "i4"),
         ("from_disk", "i4"),
-        ("stay", "i4"),
+        ("moves", "i4"),
     ],
     align=True,
 )
@@ -52,7 +52,7 @@ REQUEST = np.dtype(
 ``planned`` and ``computed`` of it, ``context`` KV tokens held, ``reused`` from a prefix. ``key`` orders the waiting
 queue within ``rank``; ``left``, ``right`` link it. ``table`` is the first entry of its block table,
 ``hashes`` the first of its prefix hashes. ``from_host``, ``from_disk`` are tokens that come back from a lower tier;
-``stay`` says that it decodes where it is prefilled."""
+``moves`` says that it is decoded elsewhere than it is prefilled."""
 
 REPLICA = np.dtype(
     [

@@ -4,7 +4,7 @@ from twofold.compiled import compiled
 from twofold.scheduler.lists import end_prefill, finish
 from twofold.scheduler.memory import blocks_for, grow, register
 from twofold.scheduler.policies import Fill, fill_step
-from twofold.scheduler.state import DECODING, LOADING, STARTED, UNLIMITED, Scheduler
+from twofold.scheduler.state import CUSTOM, DECODING, LOADING, STARTED, UNLIMITED, Scheduler
 
 
 @compiled
@@ -72,6 +72,8 @@ def repeats(s: Scheduler, r: int, k: int) -> int:
     """
     step, replica = s.steps[k], s.replicas[r]
     if step.prompts > 0 or step.decodes < replica.decoding or replica.disturbed:
+        return 1
+    if (replica.policy == CUSTOM or replica.decode_every > 0) and replica.waiting + replica.started > 0:
         return 1
     most = UNLIMITED
     for i in range(step.items):

@@ -7,12 +7,12 @@ from twofold.scheduler.lists import restart
 from twofold.scheduler.memory import blocks_for, final_tokens
 from twofold.scheduler.queue import dequeue, enqueue
 from twofold.scheduler.routing import choose_replica, note_dispatch, note_end, note_first_token
-from twofold.scheduler.state import BOTH, DECODE, DECODING, FCFS, NONE, PREFILL, REJECTED, WAITING
+from twofold.scheduler.state import BOTH, DECODE, DECODING, NONE, PREFILL, REJECTED, WAITING, Scheduler
 from twofold.simulate.events import draw
 from twofold.simulate.measure import settle
 from twofold.simulate.runs import poke
 from twofold.simulate.state import QUEUED, Simulation
-from twofold.simulate.transfer import ask_decoder, assign_decoder, choose_decoder, drop_room
+from twofold.simulate.transfer import ask_decoder, assign_decoder, choose_decoder, could_hold, drop_room, that_holds
 
 
 @compiled
@@ -28,14 +28,6 @@ def orphan(sim: Simulation, i: int) -> None:
 
 
 @compiled
-def _most_blocks(sim: Simulation, members: np.ndarray) -> int:
-    most = 0
-    for r in members:
-        most = max(most, int(sim.scheduler.replicas[r].total_blocks))
-    return most
-
-
-@compiled
 def reject(sim: Simulation, i: int) -> None:
     """Refuse a request that no replica could ever hold."""
     sim.scheduler.requests[i].state = REJECTED
@@ -44,16 +36,19 @@ def reject(sim: Simulation, i: int) -> None:
 
 
 @compiled
+def _none_holds(s: Scheduler, members: np.ndarray, i: int) -> bool:
+    position = 0
+    while position < len(members) and not could_hold(s, i, int(members[position])):
+        position += 1
+    return position == len(members)
+
+
+@compiled
 def _too_long(sim: Simulation, i: int, p: int) -> bool:
     s = sim.scheduler
-    replica, request = s.replicas[p], s.requests[i]
-    if replica.role != PREFILL:
-        return bool(blocks_for(final_tokens(s, i), replica.block_tokens) > replica.total_blocks)
-    if blocks_for(int(request.prompt + request.output), replica.block_tokens) > replica.total_blocks:
-        return True
-    d = int(sim.exit[0])
-    needed = blocks_for(final_tokens(s, i) + 1, s.replicas[d].block_tokens)
-    return bool(needed > _most_blocks(sim, sim.exit))
+    if p < 0:
+        return _none_holds(s, sim.entry, i)
+    return bool(s.replicas[p].home_role == PREFILL and _none_holds(s, sim.exit, i))
 
 
 @compiled
@@ -97,19 +92,19 @@ def send(sim: Simulation, i: int, time: float) -> None:
     life.phase = QUEUED
     first = draw(sim)
     p = choose_replica(s, sim.routes, sim.router, sim.entry, i, True, first, draw(sim))
-    p = _borrow(sim, p)
-    if p < 0:
-        orphan(sim, i)
-        return
+    p = that_holds(s, sim.entry, i, _borrow(sim, p))
     if _too_long(sim, i, p):
         reject(sim, i)
+        return
+    if p < 0:
+        orphan(sim, i)
         return
     life.prefiller, life.prefilling = p, 1
     note_dispatch(s, sim.routes, p, i, True)
     if s.replicas[p].home_role == DECODE:
         lend(sim, p)
-    s.requests[i].stay = s.replicas[p].home_role != PREFILL
-    if not s.requests[i].stay and (sim.control[0].push or sim.control[0].choose_early):
+    s.requests[i].moves = s.replicas[p].home_role == PREFILL
+    if s.requests[i].moves and (sim.control[0].push or sim.control[0].choose_early):
         d = choose_decoder(sim, i)
         if d >= 0:
             assign_decoder(sim, i, d)
@@ -124,14 +119,14 @@ def _wait_for_room(sim: Simulation, i: int, p: int, time: float) -> None:
     """Push: the prompt is not prefilled before its decode replica has room."""
     sim.scheduler.requests[i].state, sim.scheduler.requests[i].replica = WAITING, NONE
     if sim.life[i].decoder < 0:
-        abandon(sim, i, p)
+        abandon(sim, i, p, time)
         orphan(sim, i)
         return
     ask_decoder(sim, i, time)
 
 
 @compiled
-def abandon(sim: Simulation, i: int, p: int) -> None:
+def abandon(sim: Simulation, i: int, p: int, time: float) -> None:
     """Take request ``i`` off the router's account of prefill replica ``p``, and off its decode replica's."""
     if sim.life[i].prefilling:
         sim.life[i].prefilling = 0
@@ -139,7 +134,7 @@ def abandon(sim: Simulation, i: int, p: int) -> None:
         if sim.scheduler.replicas[p].home_role == DECODE:
             give_back(sim, p)
     note_end(sim.scheduler, sim.routes, p, i)
-    drop_room(sim, i)
+    drop_room(sim, i, time)
 
 
 @compiled
@@ -147,12 +142,11 @@ def join(sim: Simulation, i: int, time: float) -> None:
     """Put request ``i`` in the queue of its prefill replica."""
     p = int(sim.life[i].prefiller)
     if not sim.scheduler.replicas[p].alive:
-        abandon(sim, i, p)
+        abandon(sim, i, p, time)
         orphan(sim, i)
         return
     enqueue(sim.scheduler, p, i)
-    replica = sim.scheduler.replicas[p]
-    if replica.waiting == 1 or replica.order != FCFS:
+    if sim.scheduler.replicas[p].queue == i:
         poke(sim, p, time)
 
 
@@ -197,7 +191,7 @@ def end_request(sim: Simulation, slot: int, r: int, time: float) -> None:
     sim.control[0].ended += 1
     note_end(sim.scheduler, sim.routes, r, i)
     replica = sim.scheduler.replicas[r]
-    if slot == i and replica.home_role == PREFILL and sim.scheduler.requests[i].stay:
+    if slot == i and replica.home_role == PREFILL and not sim.scheduler.requests[i].moves:
         give_back(sim, r)
 
 
@@ -223,7 +217,7 @@ def decode_here(sim: Simulation, i: int, r: int) -> bool:
         tokens = final_tokens(s, i) if replica.reserve else int(s.requests[i].target) + 1
         if replica.alive and replica.free_blocks >= blocks_for(tokens, replica.block_tokens):
             return False
-    s.requests[i].stay, s.requests[i].state = 1, DECODING
+    s.requests[i].moves, s.requests[i].state = 0, DECODING
     s.replicas[r].held -= 1
     s.decoding[r, s.replicas[r].decoding] = i
     s.replicas[r].decoding += 1

@@ -4,6 +4,8 @@ Memory that is ``kept`` (a process that restarts onto its KV) only pauses its re
 back to the router with the tokens they have; a request whose KV is still held by its prefill replica is resumed there.
 """
 
+import math
+
 from twofold.compiled import compiled
 from twofold.scheduler.blocks import TIERS, forget_all
 from twofold.scheduler.memory import release
@@ -77,11 +79,11 @@ def _lose_decoder(sim: Simulation, i: int, time: float) -> None:
             life.lost = 1
         return
     _drop_flows(sim, i, time)
-    drop_room(sim, i)
+    drop_room(sim, i, time)
     if request.state == HELD:
         life.lost = 2
     elif request.state == WAITING and request.replica == NONE:
-        abandon(sim, i, int(life.prefiller))
+        abandon(sim, i, int(life.prefiller), time)
         life.lost = 1
 
 
@@ -91,7 +93,7 @@ def _lose_prefiller(sim: Simulation, i: int, r: int, time: float) -> None:
     _drop_flows(sim, i, time)
     if request.blocks > 0:
         release(s, r, i)
-    abandon(sim, i, r)
+    abandon(sim, i, r, time)
     sim.life[i].lost = 1
 
 
@@ -135,7 +137,8 @@ def fault_begins(sim: Simulation, index: int, time: float) -> None:
     fault, s = sim.faults[index], sim.scheduler
     r = int(fault.target)
     sim.control[0].faults += 1
-    push(sim, time + fault.for_s, FAULT_ENDS, index, 0)
+    if fault.for_s < math.inf:
+        push(sim, time + fault.for_s, FAULT_ENDS, index, 0)
     _switch_link(sim, r, -1, time)
     if fault.link:
         if not fault.kept:
@@ -150,8 +153,8 @@ def fault_begins(sim: Simulation, index: int, time: float) -> None:
         _stop_lanes(sim, r, time)
         _recall_steps(sim, r)
         s.replicas[r].alive = 0
-        if not fault.kept:
-            _lose_memory(sim, r, time)
+    if not fault.kept:
+        _lose_memory(sim, r, time)
 
 
 @compiled

@@ -81,14 +81,14 @@ def replica_frame(result: "Result") -> pl.DataFrame:
             "link_out_bytes": np.ascontiguousarray(sim.ports.sent[:count]),
             "link_in_bytes": np.ascontiguousarray(sim.ports.sent[count : 2 * count]),
             "failures": np.ascontiguousarray(stations.failures),
-            "down_s": np.ascontiguousarray(stations.down_s),
+            "down_s": result.down_s,
             "energy_above_idle_j": np.ascontiguousarray(stations.joules),
         }
     )
 
 
 def queue_frame(result: "Result") -> pl.DataFrame:
-    """The state of the deployment at regular instants up to the last arrival."""
+    """The state of the deployment at 200 to 400 regular instants from the first arrival on."""
     samples = result._sim.samples[: result._sim.control[0].samples]
     names = ("time", "waiting", "running", "held", "flows", "used_blocks")
     frame = pl.DataFrame({name: np.ascontiguousarray(samples[name]) for name in names})

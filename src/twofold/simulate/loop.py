@@ -115,11 +115,27 @@ def _handle(sim: Simulation, kind: int, who: int, version: int, time: float, cus
 
 
 @compiled
+def _thin(sim: Simulation) -> None:
+    """Keep every other sample; those to come are twice as far apart."""
+    control = sim.control[0]
+    control.samples //= 2
+    control.sample_every *= 2.0
+    for i in range(control.samples):
+        kept, line = sim.samples[2 * i], sim.samples[i]
+        line.time, line.flows = kept.time, kept.flows
+        line.waiting, line.running = kept.waiting, kept.running
+        line.held, line.used_blocks = kept.held, kept.used_blocks
+
+
+@compiled
 def _sample(sim: Simulation, time: float) -> None:
     control, s = sim.control[0], sim.scheduler
-    while control.next_sample <= time and control.samples < len(sim.samples):
+    while control.next_sample <= time:
+        if control.samples == len(sim.samples):
+            _thin(sim)
         line = sim.samples[control.samples]
         line.time, line.flows = control.next_sample, control.flows
+        line.waiting = line.running = line.held = line.used_blocks = 0
         for r in range(len(sim.stations)):
             replica = s.replicas[r]
             line.waiting += replica.waiting + sim.stations[r].pulls
@@ -148,7 +164,6 @@ def _room(sim: Simulation) -> bool:
         and control.runs + runs + margin < len(sim.runs)
         and control.flows + margin < len(sim.flows)
         and (not control.logging or control.logs + margin < len(sim.log))
-        and control.samples < len(sim.samples)
     )
 
 

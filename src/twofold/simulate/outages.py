@@ -1,5 +1,7 @@
 """The times of faults: those that are given, and those drawn at a rate."""
 
+import math
+
 import numpy as np
 
 from twofold.errors import SpecError
@@ -8,7 +10,6 @@ from twofold.simulate.state import FAULT
 from twofold.spec.deployment import Deployment, Fault
 from twofold.spec.workload import Workload
 
-FOR_GOOD = 1e18
 STREAM = 7
 
 
@@ -21,7 +22,7 @@ def fault_schedule(deployment: Deployment, workload: Workload, seed: int) -> np.
         link, kept = int(fault.kind == "link"), int(fault.kv == "kept")
         if fault.at_s is not None:
             target = _target(fault, replicas)
-            found.append((fault.at_s, fault.for_s or FOR_GOOD, target, link, kept))
+            found.append((fault.at_s, fault.for_s or math.inf, target, link, kept))
             continue
         targets = range(replicas) if fault.target is None else [_target(fault, replicas)]
         for target in targets:

@@ -71,7 +71,7 @@ def announce_chunks(sim: Simulation, k: int, time: float) -> None:
     s = sim.scheduler
     for item in range(s.steps[k].items):
         slot = int(s.item_slots[k, item])
-        if s.item_tokens[k, item] > 0 and not s.requests[slot].stay:
+        if s.item_tokens[k, item] > 0 and s.requests[slot].moves:
             chunk_starts(sim, slot, time)
 
 
@@ -110,9 +110,7 @@ def _pass_on(sim: Simulation, r: int, slot: int, tokens: int, time: float) -> No
         first_token(sim, slot, r)
     if request.state == DONE:
         if at_home and tokens > 0 and sim.life[slot].decoder >= 0:
-            d = int(sim.life[slot].decoder)
-            drop_room(sim, slot)
-            poke(sim, d, time)
+            drop_room(sim, slot, time)
         end_request(sim, slot, r, time)
     elif request.state == HELD and tokens > 0 and not decode_here(sim, slot, r):
         prefill_held(sim, slot, time)

@@ -120,10 +120,17 @@ class Result:
         return {phase: float(self._life[field][done].mean()) for phase, field in columns}
 
     @cached_property
+    def down_s(self) -> Floats:
+        """Seconds that each replica was dead within the run."""
+        stations = self._sim.stations
+        still = np.where(stations.down > 0, self._sim.control[0].now - stations.down_since, 0.0)
+        return np.asarray(stations.down_s + still)
+
+    @cached_property
     def energy_j(self) -> float:
         """Joules of all devices: the idle draw while they are up, and what the steps draw above it."""
         costs, stations = self._sim.scheduler.costs, self._sim.stations
-        up = self.duration_s - stations.down_s
+        up = self.duration_s - self.down_s
         return float((stations.joules + costs.idle_w * costs.devices * up).sum())
 
     @cached_property

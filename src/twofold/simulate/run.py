@@ -11,7 +11,7 @@ from numba import types
 from twofold.compiled import compiled_as
 from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
-from twofold.scheduler.policies import FILL, custom_policy
+from twofold.scheduler.policies import FILL, custom_policy, no_custom
 from twofold.scheduler.state import NONE, records
 from twofold.simulate import loop
 from twofold.simulate.build import build_routes, build_scheduler, members_of
@@ -106,7 +106,7 @@ def build(
         heap=records(EVENT, 8 * s.item_slots.shape[1] + 4 * count + 256),
         runs=records(RUN, 4 * n + 8 * s.item_slots.shape[1] + 256),
         log=records(LOG, 8 * s.item_slots.shape[1] + 256),
-        samples=records(SAMPLE, SAMPLES + 64),
+        samples=records(SAMPLE, SAMPLES),
         faults=fault_schedule(deployment, workload, seed),
         control=records(CONTROL, 1),
     )
@@ -168,7 +168,10 @@ def _compiled_loop() -> Any:
 
 @cache
 def _compiled_fill(function: Any) -> Any:
-    return compiled_as(FILL.signature)(getattr(function, "py_func", function))
+    """A policy of one's own is compiled in every process: a cache would miss changes of what its file imports."""
+    if function is no_custom:
+        return compiled_as(FILL.signature)(getattr(no_custom, "py_func", no_custom))
+    return numba.njit(FILL.signature, error_model="numpy", nogil=True)(getattr(function, "py_func", function))
 
 
 def _run(sim: Simulation, custom: Any, progress: Progress | None) -> Simulation:
@@ -198,7 +201,6 @@ def _grown(sim: Simulation) -> Simulation:
         "runs": control.runs + longest + burst,
         "log": control.logs,
         "flows": control.flows,
-        "samples": control.samples,
     }
     larger: dict[str, Any] = {}
     for name, count in used.items():

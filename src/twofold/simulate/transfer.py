@@ -5,9 +5,11 @@ the prefill replica is the buffer. Push: room is granted first, then the prompt 
 decode replica, first come first served, looked at on its step boundaries.
 """
 
+import numpy as np
+
 from twofold.compiled import compiled
 from twofold.scheduler.lists import adopt, batch_size
-from twofold.scheduler.memory import allocate, final_tokens, release
+from twofold.scheduler.memory import allocate, blocks_for, final_tokens, release
 from twofold.scheduler.routing import choose_replica, note_dispatch, note_end
 from twofold.scheduler.state import DONE, HELD, MOVING, NONE, Scheduler
 from twofold.simulate.events import draw, push
@@ -57,16 +59,37 @@ def ask_decoder(sim: Simulation, i: int, time: float) -> None:
 
 
 @compiled
-def choose_decoder(sim: Simulation, i: int) -> int:
-    """The decode replica that the router picks for ``i``; NONE while none is alive."""
-    first = draw(sim)
-    return choose_replica(sim.scheduler, sim.routes, sim.router, sim.exit, i, False, first, draw(sim))
+def could_hold(s: Scheduler, slot: int, r: int) -> bool:
+    """Whether a request could run to its end on replica ``r``, were it alone there."""
+    replica = s.replicas[r]
+    return bool(blocks_for(final_tokens(s, slot), replica.block_tokens) <= replica.total_blocks)
 
 
 @compiled
-def drop_room(sim: Simulation, i: int) -> None:
-    """Undo ``ask_room``: leave the queue, or give back the blocks that were granted."""
-    life, d = sim.life[i], sim.life[i].decoder
+def that_holds(s: Scheduler, members: np.ndarray, slot: int, r: int) -> int:
+    """``r`` if it could hold the request, else the largest of ``members`` that is alive and could, else NONE."""
+    if r < 0 or could_hold(s, slot, r):
+        return r
+    best, most = NONE, 0
+    for other in members:
+        replica = s.replicas[other]
+        if replica.alive and replica.total_blocks > most and could_hold(s, slot, other):
+            best, most = int(other), int(replica.total_blocks)
+    return best
+
+
+@compiled
+def choose_decoder(sim: Simulation, i: int) -> int:
+    """The decode replica that the router picks for ``i``; NONE while none that could hold it is alive."""
+    first = draw(sim)
+    d = choose_replica(sim.scheduler, sim.routes, sim.router, sim.exit, i, False, first, draw(sim))
+    return that_holds(sim.scheduler, sim.exit, i, d)
+
+
+@compiled
+def drop_room(sim: Simulation, i: int, time: float) -> None:
+    """Undo ``ask_room``: leave the queue, or give back the blocks that were granted; others may now have room."""
+    life, d = sim.life[i], int(sim.life[i].decoder)
     if d < 0:
         return
     s, station = sim.scheduler, sim.stations[d]
@@ -86,6 +109,7 @@ def drop_room(sim: Simulation, i: int) -> None:
         station.pulls -= 1
     note_end(s, sim.routes, d, i)
     life.decoder, life.granted, life.asked = NONE, 0, 0
+    poke(sim, d, time)
 
 
 @compiled
@@ -96,10 +120,12 @@ def _reserve(sim: Simulation, i: int, d: int) -> bool:
         return False
     there.prompt, there.output, there.rank, there.arrival = here.prompt, here.output, here.rank, here.arrival
     there.hashes, there.hash_count = here.hashes, here.hash_count
-    there.target, there.generated, there.stay = here.target, here.generated, 1
+    there.target, there.generated, there.moves = here.target, here.generated, 0
     tokens = final_tokens(s, slot) if replica.reserve else here.target + 1
     if not allocate(s, d, slot, tokens):
         return False
+    there.reused -= there.from_host + there.from_disk
+    there.from_host = there.from_disk = 0
     there.state, there.replica = MOVING, d
     replica.held += 1
     return True

@@ -61,7 +61,8 @@ def _one_line(record: type[Checked], error: ValidationError) -> SpecError:
     path = [str(part) for part in first["loc"] if not str(part).startswith("function-")]
     inner = first.get("ctx", {}).get("error")
     if isinstance(inner, SpecError):
-        return SpecError(".".join(filter(None, [*path, inner.field])), inner.value, inner.accepted)
+        named = path[-1:] == [inner.field]
+        return SpecError(".".join(path if named else filter(None, [*path, inner.field])), inner.value, inner.accepted)
     if first["type"] == "extra_forbidden":
         known = list(record.model_fields)
         close = difflib.get_close_matches(path[-1], known, 1)

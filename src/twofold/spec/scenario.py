@@ -35,7 +35,8 @@ class Scenario(Checked):
 
     ``deployment`` is the notation, or a mapping with the fields of ``Deployment`` whose ``groups`` may be
     notation too. ``model``, ``device``, ``link``, ``router``, ``transfer``, ``layerwise`` and ``seed``
-    replace those of the mapping. ``catalog`` names files with more models, devices and links.
+    replace those of the mapping. ``cost`` sets constants of the cost model by name, see ``cost.roofline``.
+    ``catalog`` names files with more models, devices and links.
     """
 
     workload: str | dict[str, Any] = "sample"
@@ -52,6 +53,7 @@ class Scenario(Checked):
     transfer: Literal["pull", "push"] | None = None
     layerwise: bool | None = None
     slo: SloText | None = None
+    cost: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0)] | None = None
     catalog: Paths = ()
     _base: Path = PrivateAttr(default_factory=Path)
@@ -96,10 +98,14 @@ class Scenario(Checked):
                 fields[name] = prefix + str(self._base / text.removeprefix(prefix))
         return fields
 
-    def read_deployment(self) -> Deployment:
-        """The deployment with its model, devices and links from the catalogs; SpecError without one."""
+    def load_catalog(self) -> None:
+        """Add the catalog files of the scenario to the catalogs."""
         for path in self.catalog:
             catalog.load(self._base / path)
+
+    def read_deployment(self) -> Deployment:
+        """The deployment with its model, devices and links from the catalogs; SpecError without one."""
+        self.load_catalog()
         if self.deployment is None:
             raise SpecError("deployment", None, 'say how to deploy, such as "4B,chunked=512" or 3P2D')
         written: dict[str, Any] = {"groups": self.deployment}
