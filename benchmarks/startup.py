@@ -1,6 +1,7 @@
 """Start-up: whole processes of the command with a warm compile cache, and proof that they compile nothing."""
 
 import argparse
+import resource
 import statistics
 import subprocess
 import sys
@@ -17,12 +18,18 @@ SIMULATE = (
     "--model llama-3-8b --device H100 --deploy 1B,prefill-first --json"
 )
 COMMANDS = (("--help", "--help", 1.0), ("a small simulate", SIMULATE, 1.5))
-HEADER = ("twofold", "median s", "best s", "files compiled", "goal s")
+HEADER = ("twofold", "median s", "best s", "CPU s", "files compiled", "goal s")
 
 
 def compiled_files() -> int:
     """Machine-code files in the compile cache, of all versions."""
     return sum(1 for _ in (cache_root() / "compiled").rglob("*.nbc"))
+
+
+def children_cpu_s() -> float:
+    """CPU-seconds of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def seconds(words: str) -> float:
@@ -40,11 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = []
     for name, words, goal in COMMANDS:
         seconds(words)
-        before = compiled_files()
+        before, cpu = compiled_files(), children_cpu_s()
         times = [seconds(words) for _ in range(options.runs)]
         median, more = statistics.median(times), compiled_files() - before
+        cpu = (children_cpu_s() - cpu) / options.runs
         reached = f"{goal} {verdict(median < goal)}"
-        rows.append([name, f"{median:.2f}", f"{min(times):.2f}", f"{more} {verdict(more == 0)}", reached])
+        rows.append([name, f"{median:.2f}", f"{min(times):.2f}", f"{cpu:.2f}", f"{more} {verdict(more == 0)}", reached])
     print_table(HEADER, rows)
 
 

@@ -1,15 +1,19 @@
 import os
+import pty
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 TWOFOLD = Path(sys.executable).parent / "twofold"
 Command = Callable[..., subprocess.CompletedProcess[str]]
+ON_H100 = ("--model", "llama-3-8b", "--device", "H100")
+ENDLESS = ("simulate", "--rate", "200", "--requests", "1000000", *ON_H100, "--deploy", "4B")
 
 
 def test_help_names_every_verb(twofold: Command) -> None:
@@ -23,23 +27,38 @@ def test_no_arguments_is_help(twofold: Command) -> None:
     assert twofold().stdout == twofold("--help").stdout
 
 
+@pytest.mark.parametrize("verb", ["simulate", "plan", "compare", "figures", "models", "devices", "links", "version"])
+def test_every_verb_explains_itself(here: Any, verb: str) -> None:
+    for flag in ("--help", "-h"):
+        shown = here(verb, flag)
+        assert shown.code == 0
+        assert f"twofold {verb}" in shown.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["modles"], "models"),
         (["models", "--jsn"], "--json"),
-        (["models", "llama-3-8c"], "llama-3-8b"),
+        (["models", "llama-3-8c"], "Llama-3-8B"),
+        (["models", "llama-3-8b", "mistral-7b"], "mistral-7b"),
         (["devices", "H1000"], "H100"),
-        (["simulate", "--requests", "many"], "many"),
+        (["links", "NVLinks"], "twofold links"),
+        (["figures", "--only", "nothing"], "mux.groups"),
+        (["simulate", "sample", "--requests", "many"], "many"),
+        (["simulate", "--deploy"], "--deploy"),
     ],
 )
-def test_bad_input_is_one_line_and_code_2(twofold: Command, arguments: list[str], told: str) -> None:
-    shown = twofold(*arguments)
-    assert shown.returncode == 2
-    assert shown.stdout == ""
-    assert shown.stderr.startswith("twofold: ")
-    assert shown.stderr.count("\n") == 1
-    assert told in shown.stderr
+def test_bad_input_is_one_line_and_code_2(here: Any, arguments: list[str], told: str) -> None:
+    shown = here(*arguments)
+    assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
+    assert shown.err.startswith("twofold: ")
+    assert told in shown.err
+
+
+def test_the_process_exits_with_the_code(twofold: Command) -> None:
+    shown = twofold("devices", "H1000")
+    assert (shown.returncode, shown.stdout, shown.stderr.count("\n")) == (2, "", 1)
 
 
 def test_version(twofold: Command) -> None:
@@ -54,13 +73,47 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert told == b""
 
 
-def test_an_interrupt_is_one_line_and_code_130() -> None:
-    command = [TWOFOLD, "simulate", "--rate", "50", "--requests", "3000000", "--model", "llama-3-8b"]
-    started = subprocess.Popen(
-        [*command, "--device", "H100", "--deploy", "4B"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    time.sleep(1.5)
+def test_a_full_disk_is_one_line(twofold: Command) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no device that is always full")
+    with full.open("w") as target:
+        ended = subprocess.run([TWOFOLD, "models"], stdout=target, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+
+
+def interrupted(started: subprocess.Popen[bytes], after_s: float) -> int:
+    time.sleep(after_s)
     os.kill(started.pid, signal.SIGINT)
-    shown, told = started.communicate(timeout=30)
+    return started.wait(timeout=60)
+
+
+@pytest.mark.parametrize("after_s", [0.5, 2.0])
+def test_an_interrupt_is_one_line_and_code_130(after_s: float) -> None:
+    started = subprocess.Popen([TWOFOLD, *ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert interrupted(started, after_s) == 130
+    assert started.communicate() == (b"", b"twofold: interrupted\n")
+
+
+def read_until(terminal: int, word: bytes) -> bytes:
+    """All that a terminal shows until it shows ``word``, or to its end."""
+    seen = b""
+    while word not in seen:
+        try:
+            seen += os.read(terminal, 65536)
+        except OSError:
+            break
+    return seen
+
+
+def test_a_terminal_sees_progress_on_standard_error_only() -> None:
+    ours, theirs = pty.openpty()
+    started = subprocess.Popen([TWOFOLD, *ENDLESS], stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    assert b"s simulated" in read_until(ours, b"s simulated")
+    os.kill(started.pid, signal.SIGINT)
+    assert b"twofold: interrupted" in read_until(ours, b"twofold: interrupted")
+    assert started.communicate()[0] == b""
     assert started.returncode == 130
-    assert (shown, told) == (b"", b"twofold: interrupted\n")
+    os.close(ours)

@@ -8,18 +8,17 @@ from pathlib import Path
 from harness import digest, draw, run
 
 DEPLOYMENTS = (
-    "1B,chunked=256",
-    "1B,chunked=25ms",
-    "1B,prefill-first",
+    "1B,chunked=256,memory=0.21",
+    "1B,chunked=25ms,memory=0.21",
+    "1B,prefill-first,memory=0.21,host=1GB",
     "1B,mixed,memory=0.204",
-    "1B,request-level",
-    "1B,multiplexed",
-    "1B,multiplexed=slo,curve=measured",
-    "1B,tp2,pp2",
-    "2B,order=short-first",
-    "1P1D",
+    "1B,request-level,memory=0.21",
+    "1B,multiplexed,memory=0.21",
+    "1B,multiplexed=slo,curve=measured,memory=0.21",
+    "1B,tp2,pp2,memory=0.06",
+    "2B,order=short-first,memory=0.21",
     "1P1D,memory=0.21",
-    "2P,pp2 + 1D,tp2",
+    "2P,pp2,memory=0.11 + 1D,tp2,memory=0.11",
 )
 OPTIONS = (
     {},
@@ -30,7 +29,10 @@ OPTIONS = (
 
 
 def all_digests() -> list[str]:
-    plain, shared = draw(14, seed=3), draw(14, seed=4, shared_prefix={"pool": 2, "tokens": 256})
+    plain, shared = (
+        draw(12, seed=3, output="lognormal:20:0.8"),
+        draw(12, seed=4, shared_prefix={"pool": 2, "tokens": 256}),
+    )
     found = []
     for text in DEPLOYMENTS:
         for options in OPTIONS if "P" in text else OPTIONS[-1:]:

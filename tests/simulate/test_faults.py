@@ -40,9 +40,7 @@ OPTIONS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("text", KINDS)
-@given(
-    faults=st.lists(FAULT, min_size=1, max_size=5), options=OPTIONS, seed=st.integers(0, 999), shared=st.booleans()
-)
+@given(faults=st.lists(FAULT, min_size=1, max_size=5), options=OPTIONS, seed=st.integers(0, 999), shared=st.booleans())
 @settings(deadline=None, max_examples=12)
 def test_all_complete_when_everything_returns(text, faults, options, seed, shared):
     if "P" not in text:

@@ -12,7 +12,7 @@ DEPLOYMENTS = (
     f"1B,multiplexed,{SCARCE}",
     f"2B,{SCARCE},host=1GB",
     f"1P,{SCARCE} + 1D,{SCARCE}",
-    "1B,pp2",
+    "1B,pp2,memory=0.105",
 )
 
 

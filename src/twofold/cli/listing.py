@@ -26,4 +26,13 @@ def show_entry(fields: Mapping[str, object], as_json: bool) -> None:
     if as_json:
         print_json(fields)
     else:
-        print(facts({name: str(value) for name, value in fields.items() if value is not None}))
+        print(facts({name: written(value) for name, value in fields.items() if value is not None}))
+
+
+def written(value: object) -> str:
+    """A field's value as a line: numbers grouped or in powers of ten, mappings as pairs."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {written(inner)}" for name, inner in value.items())
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -29,15 +29,15 @@ Slo = Annotated[
 ]
 
 Rate = Annotated[
-    float | None,
+    str | None,
     typer.Option(metavar="R", help="Requests a second; a trace is stretched to it.", rich_help_panel=WORKLOAD),
 ]
 Speedup = Annotated[
-    float | None,
+    str | None,
     typer.Option(metavar="X", help="Play the trace X times as fast.", rich_help_panel=WORKLOAD),
 ]
 Requests = Annotated[
-    int | None,
+    str | None,
     typer.Option(metavar="N", help="Use the first N requests, or make N.", rich_help_panel=WORKLOAD),
 ]
 Prompt = Annotated[
@@ -60,7 +60,7 @@ Arrivals = Annotated[
         rich_help_panel=WORKLOAD,
     ),
 ]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of all that is random.", rich_help_panel=WORKLOAD)]
+Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of all that is random.", rich_help_panel=WORKLOAD)]
 
 Link = Annotated[
     str | None,

@@ -25,7 +25,7 @@ Gpus = Annotated[
     typer.Option("--gpus", metavar="BUDGET", help='Devices to spend, such as 8xH100 or "8xH100 + 16xA100".'),
 ]
 Requests = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         metavar="N",
         help="Replay the first N requests at every rate tried, or make N; 2000 when not given.",

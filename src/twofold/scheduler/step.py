@@ -36,7 +36,8 @@ def plan_step(s: Scheduler, r: int, k: int, custom: Fill) -> int:
 
 
 @compiled
-def _blocks_after(s: Scheduler, r: int, k: int, count: int) -> int:
+def blocks_to_come(s: Scheduler, r: int, k: int, count: int) -> int:
+    """Blocks that ``count`` repetitions of the planned decodes will have taken beyond those they hold."""
     size, more = int(s.replicas[r].block_tokens), 0
     for i in range(s.steps[k].items):
         request = s.requests[s.item_slots[k, i]]
@@ -52,12 +53,12 @@ def _repeats_in_memory(s: Scheduler, r: int, k: int, most: int) -> int:
             request = s.requests[s.item_slots[k, i]]
             most = min(most, request.blocks * replica.block_tokens - request.context)
         return most
-    if _blocks_after(s, r, k, most) <= replica.free_blocks:
+    if blocks_to_come(s, r, k, most) <= replica.free_blocks:
         return most
     low, high = 1, most
     while low < high:
         middle = (low + high + 1) // 2
-        if _blocks_after(s, r, k, middle) <= replica.free_blocks:
+        if blocks_to_come(s, r, k, middle) <= replica.free_blocks:
             low = middle
         else:
             high = middle - 1

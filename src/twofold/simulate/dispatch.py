@@ -10,7 +10,7 @@ from twofold.scheduler.routing import choose_replica, note_dispatch, note_end, n
 from twofold.scheduler.state import BOTH, DECODE, DECODING, NONE, PREFILL, REJECTED, WAITING, Scheduler
 from twofold.simulate.events import draw
 from twofold.simulate.measure import settle
-from twofold.simulate.runs import poke
+from twofold.simulate.runs import free_blocks_now, poke
 from twofold.simulate.state import QUEUED, Simulation
 from twofold.simulate.transfer import ask_decoder, assign_decoder, choose_decoder, could_hold, drop_room, that_holds
 
@@ -207,7 +207,7 @@ def first_token(sim: Simulation, i: int, r: int) -> None:
 
 
 @compiled
-def decode_here(sim: Simulation, i: int, r: int) -> bool:
+def decode_here(sim: Simulation, i: int, r: int, time: float) -> bool:
     """Splitwise: decode on the prompt replica when no decode replica has room; whether that is the case."""
     s = sim.scheduler
     if not sim.control[0].mixed_pool or sim.life[i].decoder >= 0:
@@ -215,7 +215,8 @@ def decode_here(sim: Simulation, i: int, r: int) -> bool:
     for d in sim.exit:
         replica = s.replicas[d]
         tokens = final_tokens(s, i) if replica.reserve else int(s.requests[i].target) + 1
-        if replica.alive and replica.free_blocks >= blocks_for(tokens, replica.block_tokens):
+        needed = blocks_for(tokens, replica.block_tokens)
+        if replica.alive and free_blocks_now(sim, d, time) >= needed:
             return False
     s.requests[i].moves, s.requests[i].state = 0, DECODING
     s.replicas[r].held -= 1

@@ -8,9 +8,9 @@ import math
 
 from twofold.compiled import compiled
 from twofold.scheduler.blocks import TIERS, forget_all
-from twofold.scheduler.memory import release
+from twofold.scheduler.memory import grow, release
 from twofold.scheduler.routing import note_end
-from twofold.scheduler.state import DECODING, DONE, HELD, MOVING, NONE, REJECTED, WAITING
+from twofold.scheduler.state import DECODING, DONE, HELD, MOVING, NONE, REJECTED, WAITING, Scheduler
 from twofold.simulate.dispatch import abandon, send, start_over
 from twofold.simulate.events import push
 from twofold.simulate.network import advance, remove_flow, share_links
@@ -34,11 +34,21 @@ def _stop_lanes(sim: Simulation, r: int, time: float) -> None:
             lane.steps = steps
             lane.end = walk(sim, r, first, steps, 1e300)[1]
             end_run(sim, r, first, lane.end)
+            _plan_again(s, r, first)
     for k in range(first, first + s.lanes):
         sim.lanes[k].busy = sim.lanes[k].layers_left = 0
         sim.lanes[k].version += 1
     for stage in range(sim.stage_free.shape[1]):
         sim.stage_free[r, stage] = time
+
+
+@compiled
+def _plan_again(s: Scheduler, r: int, k: int) -> None:
+    """The decodes of the step that was in flight have taken the blocks that they were to fill."""
+    for item in range(s.steps[k].items):
+        slot = int(s.item_slots[k, item])
+        if s.requests[slot].state == DECODING:
+            grow(s, r, slot, int(s.requests[slot].context) + 1)
 
 
 @compiled

@@ -88,13 +88,23 @@ def _load_ends(sim: Simulation, slot: int, admission: int, time: float) -> None:
 
 
 @compiled
+def _wake(sim: Simulation, r: int, time: float, custom: Fill) -> None:
+    """Replica ``r`` was idle when something reached it; if it has started a run since, the run is cut."""
+    lane = sim.lanes[r * sim.scheduler.lanes]
+    lane.woken = 0
+    if lane.busy and sim.scheduler.replicas[r].stages == 1:
+        poke(sim, r, time)
+    else:
+        _next_step(sim, r, time, custom)
+
+
+@compiled
 def _handle(sim: Simulation, kind: int, who: int, version: int, time: float, custom: Fill) -> None:
     if kind == STEP_END:
         if sim.lanes[who].version == version:
             _step_ends(sim, who, time, custom)
     elif kind == WAKE:
-        sim.lanes[who * sim.scheduler.lanes].woken = 0
-        _next_step(sim, who, time, custom)
+        _wake(sim, who, time, custom)
     elif kind == STAGE_FREE:
         _next_step(sim, who, time, custom)
     elif kind == NETWORK:

@@ -3,11 +3,11 @@
 from twofold.compiled import compiled
 from twofold.scheduler.policies import Fill
 from twofold.scheduler.state import DECODE, DONE, HELD, LOADING, NONE, WAITING, Scheduler
-from twofold.scheduler.step import commit, plan_step
+from twofold.scheduler.step import blocks_to_come, commit, plan_step
 from twofold.simulate.dispatch import decode_here, end_request, first_token, join, return_preempted
 from twofold.simulate.events import push
 from twofold.simulate.measure import account_chunk, account_run, log_run, settle
-from twofold.simulate.runs import lane_line, launch, poke
+from twofold.simulate.runs import lane_line, launch
 from twofold.simulate.state import LOADED, ON_LINK, Simulation
 from twofold.simulate.transfer import chunk_starts, drop_room, grant_room, granted, prefill_held
 
@@ -94,6 +94,8 @@ def end_run(sim: Simulation, r: int, k: int, time: float) -> None:
                 account_chunk(sim, slot, lane.start, time, _prompt_ends(s, slot, tokens))
     lane.busy = 0
     used = s.replicas[r].total_blocks - s.replicas[r].free_blocks
+    if lane.steps > 1:
+        used += blocks_to_come(s, r, k, lane.steps)
     sim.stations[r].peak_blocks = max(sim.stations[r].peak_blocks, used)
     done = commit(s, r, k, lane.steps)
     for item in range(step.items):
@@ -112,5 +114,5 @@ def _pass_on(sim: Simulation, r: int, slot: int, tokens: int, time: float) -> No
         if at_home and tokens > 0 and sim.life[slot].decoder >= 0:
             drop_room(sim, slot, time)
         end_request(sim, slot, r, time)
-    elif request.state == HELD and tokens > 0 and not decode_here(sim, slot, r):
+    elif request.state == HELD and tokens > 0 and not decode_here(sim, slot, r, time):
         prefill_held(sim, slot, time)

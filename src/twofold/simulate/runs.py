@@ -9,7 +9,7 @@ import math
 from twofold.compiled import compiled
 from twofold.cost.step import Line, Speed, at, stage_line
 from twofold.scheduler.fill import step_load
-from twofold.scheduler.step import repeats
+from twofold.scheduler.step import blocks_to_come, repeats
 from twofold.simulate.events import push
 from twofold.simulate.state import STEP_END, WAKE, Simulation
 
@@ -62,6 +62,17 @@ def cut(sim: Simulation, r: int, k: int, time: float) -> None:
         lane.steps, lane.end = steps, end
         lane.version += 1
         push(sim, end, STEP_END, k, lane.version)
+
+
+@compiled
+def free_blocks_now(sim: Simulation, r: int, time: float) -> int:
+    """Free KV blocks of ``r`` at ``time``: a run in flight has taken those of its steps up to then."""
+    s = sim.scheduler
+    k, free = r * s.lanes, int(s.replicas[r].free_blocks)
+    if not sim.lanes[k].busy or sim.lanes[k].steps <= 1:
+        return free
+    steps, _ = walk(sim, r, k, sim.lanes[k].steps, time)
+    return free - blocks_to_come(s, r, k, steps)
 
 
 @compiled

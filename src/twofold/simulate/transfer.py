@@ -10,8 +10,9 @@ import numpy as np
 from twofold.compiled import compiled
 from twofold.scheduler.lists import adopt, batch_size
 from twofold.scheduler.memory import allocate, blocks_for, final_tokens, release
+from twofold.scheduler.queue import withdraw
 from twofold.scheduler.routing import choose_replica, note_dispatch, note_end
-from twofold.scheduler.state import DONE, HELD, MOVING, NONE, Scheduler
+from twofold.scheduler.state import DONE, HELD, MOVING, NONE, WAITING, Scheduler
 from twofold.simulate.events import draw, push
 from twofold.simulate.measure import settle
 from twofold.simulate.network import add_flow, share_links
@@ -27,16 +28,22 @@ def twin(sim: Simulation, i: int) -> int:
 
 @compiled
 def ask_room(sim: Simulation, i: int, d: int, time: float) -> None:
-    """Request ``i`` joins the queue of those that wait for KV room on decode replica ``d``."""
+    """Request ``i`` joins the queue of those that wait for KV room on decode replica ``d``.
+
+    Push: a prompt that is computed already (its first decode replica has died) goes first.
+    """
     station, life = sim.stations[d], sim.life[i]
     if life.decoder < 0:
         assign_decoder(sim, i, d)
     life.asked, life.next = 1, NONE
-    if station.pull_tail >= 0:
-        sim.life[station.pull_tail].next = i
-    else:
+    if station.pull_head < 0:
+        station.pull_head = station.pull_tail = i
+    elif sim.control[0].push and sim.scheduler.requests[i].state == HELD:
+        life.next = station.pull_head
         station.pull_head = i
-    station.pull_tail = i
+    else:
+        sim.life[station.pull_tail].next = i
+        station.pull_tail = i
     station.pulls += 1
     poke(sim, d, time)
 
@@ -132,6 +139,25 @@ def _reserve(sim: Simulation, i: int, d: int) -> bool:
 
 
 @compiled
+def _revoke(sim: Simulation, d: int, time: float) -> bool:
+    """Take back the room of the newest request that has not started its prompt; whether there was one.
+
+    Push after a fault: computed prompts fill the prefill replica and wait for room that is promised to prompts which
+    wait for that very memory. Those ask again, behind.
+    """
+    s = sim.scheduler
+    for i in range(sim.control[0].next_arrival - 1, -1, -1):
+        request, life = s.requests[i], sim.life[i]
+        if life.decoder == d and life.granted and request.state == WAITING:
+            withdraw(s, int(life.prefiller), i)
+            request.replica = NONE
+            drop_room(sim, i, time)
+            ask_decoder(sim, i, time)
+            return True
+    return False
+
+
+@compiled
 def grant_room(sim: Simulation, d: int, time: float) -> int:
     """Give room to the requests at the head of the queue of ``d`` while it has any; returns the last granted or NONE.
 
@@ -139,7 +165,11 @@ def grant_room(sim: Simulation, d: int, time: float) -> int:
     """
     station = sim.stations[d]
     i = station.pull_head
-    if i < 0 or not _reserve(sim, int(i), d):
+    while i >= 0 and not _reserve(sim, int(i), d):
+        held = sim.control[0].push and sim.scheduler.requests[i].state == HELD
+        if not held or not _revoke(sim, d, time):
+            return NONE
+    if i < 0:
         return NONE
     station.pull_head = sim.life[i].next
     if station.pull_head < 0:

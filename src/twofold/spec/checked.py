@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -56,9 +57,12 @@ class Checked(BaseModel):
         return type(self)(**{**dict(self), **changes})
 
 
+UNION_MEMBER = r"function-|(str|dict\[.*\])$"
+
+
 def _one_line(record: type[Checked], error: ValidationError) -> SpecError:
     first = error.errors()[0]
-    path = [str(part) for part in first["loc"] if not str(part).startswith("function-")]
+    path = [str(part) for part in first["loc"] if not re.match(UNION_MEMBER, str(part))]
     inner = first.get("ctx", {}).get("error")
     if isinstance(inner, SpecError):
         named = path[-1:] == [inner.field]
