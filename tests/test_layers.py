@@ -14,8 +14,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
 FLOORS = {
     floor: height
-    for height, floor in enumerate(("errors", "compiled", "spec", "cost", "scheduler", "simulate", "plan"))
-} | {"figures": 7, "cli": 8, "__init__": 9}
+    for height, floor in enumerate(("errors", "verbs", "compiled", "reference", "spec", "cost", "scheduler", "simulate", "plan"))
+} | {"figures": 9, "cli": 10, "__init__": 11}
 SCREEN = {"typer", "rich", "print"}
 HEAVY = {"numba", "numpy", "polars", "pydantic", "altair", "rich", "yaml"}
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60

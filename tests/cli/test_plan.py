@@ -55,8 +55,7 @@ def test_bad_input_is_one_line(here: Any, arguments: tuple[str, ...], told: str)
 
 
 def test_models_of_a_catalog_file_can_be_planned(here: Any, tmp_path: Path) -> None:
-    shown = json.loads(here("models", "llama-3-8b", "--json").out)
-    (tmp_path / "mine.yaml").write_text(f"models: [{{name: plan-test-model, extends: {shown['name']}}}]")
+    (tmp_path / "mine.yaml").write_text("models: {plan-test-model: {like: llama-3-8b}}")
     (tmp_path / "run.yaml").write_text("{workload: {rate: 5, requests: 40}, catalog: mine.yaml}")
     flags = ("--model", "plan-test-model", *ON_ONE[2:], "--json")
     assert json.loads(here("plan", "run.yaml", *flags).out)["model"] == "plan-test-model"

@@ -10,9 +10,9 @@ from twofold.scheduler.routing import choose_replica, note_dispatch, note_end, n
 from twofold.scheduler.state import BOTH, DECODE, DECODING, NONE, PREFILL, REJECTED, WAITING, Scheduler
 from twofold.simulate.events import draw
 from twofold.simulate.measure import settle
+from twofold.simulate.room import ask_decoder, assign_decoder, choose_decoder, could_hold, drop_room, that_holds
 from twofold.simulate.runs import free_blocks_now, poke
 from twofold.simulate.state import QUEUED, Simulation
-from twofold.simulate.transfer import ask_decoder, assign_decoder, choose_decoder, could_hold, drop_room, that_holds
 
 
 @compiled

@@ -15,9 +15,10 @@ from twofold.simulate.dispatch import abandon, send, start_over
 from twofold.simulate.events import push
 from twofold.simulate.network import advance, remove_flow, share_links
 from twofold.simulate.replica import end_run
+from twofold.simulate.room import drop_room, twin
 from twofold.simulate.runs import poke, walk
 from twofold.simulate.state import FAULT_ENDS, Simulation
-from twofold.simulate.transfer import drop_room, prefill_held, twin
+from twofold.simulate.transfer import prefill_held
 
 
 @compiled

@@ -7,9 +7,10 @@ from twofold.scheduler.step import blocks_to_come, commit, plan_step
 from twofold.simulate.dispatch import decode_here, end_request, first_token, join, return_preempted
 from twofold.simulate.events import push
 from twofold.simulate.measure import account_chunk, account_run, log_run, settle
+from twofold.simulate.room import drop_room, grant_room
 from twofold.simulate.runs import lane_line, launch
 from twofold.simulate.state import LOADED, ON_LINK, Simulation
-from twofold.simulate.transfer import chunk_starts, drop_room, grant_room, granted, prefill_held
+from twofold.simulate.transfer import chunk_starts, granted, prefill_held
 
 
 @compiled
