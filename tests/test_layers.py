@@ -12,10 +12,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "twofold"
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
-FLOORS = {
-    floor: height
-    for height, floor in enumerate(("errors", "verbs", "compiled", "reference", "spec", "cost", "scheduler", "simulate", "plan"))
-} | {"figures": 9, "cli": 10, "__init__": 11}
+ORDER = "errors verbs compiled reference spec cost scheduler simulate plan figures cli __init__"
+FLOORS = {floor: height for height, floor in enumerate(ORDER.split())}
 SCREEN = {"typer", "rich", "print"}
 HEAVY = {"numba", "numpy", "polars", "pydantic", "altair", "rich", "yaml"}
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60
@@ -62,6 +60,28 @@ def test_file_is_short_and_says_what_it_is(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= LONGEST_FILE
     assert not text.strip() or ast.get_docstring(ast.parse(text))
+
+
+@each_file
+def test_whatever_is_public_has_a_docstring(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            assert ast.get_docstring(node) or nested(node, path), node.name
+
+
+def nested(node: ast.AST, path: Path) -> bool:
+    """Whether a function is written inside another one, where it is not public."""
+    outer = [each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.FunctionDef)]
+    return any(
+        inner is not each and isinstance(inner, ast.FunctionDef) and inner.lineno == getattr(node, "lineno", 0)
+        for each in outer
+        for inner in ast.walk(each)
+    )
+
+
+@each_file
+def test_every_floor_is_known(path: Path) -> None:
+    assert floor_of(path) in FLOORS
 
 
 @each_file

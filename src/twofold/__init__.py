@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from twofold.scheduler.policies import policy as policy
     from twofold.simulate.result import Result as Result
     from twofold.simulate.run import simulate as simulate
-    from twofold.spec.notation import parse_deployment as deployment  # noqa: F401
+    from twofold.spec.notation import parse_deployment
     from twofold.spec.slo import Slo as Slo
     from twofold.spec.synthetic import Synthetic as Synthetic
     from twofold.spec.traces import read_workload as read_workload
     from twofold.spec.workload import Workload as Workload
+
+    deployment = parse_deployment
 
 __version__ = "0.1.0"
 

@@ -95,7 +95,7 @@ def end_run(sim: Simulation, r: int, k: int, time: float) -> None:
                 account_chunk(sim, slot, lane.start, time, _prompt_ends(s, slot, tokens))
     lane.busy = 0
     used = s.replicas[r].total_blocks - s.replicas[r].free_blocks
-    if lane.steps > 1:
+    if lane.steps > 1 and used + step.decodes * (lane.steps // s.replicas[r].block_tokens + 1) > sim.stations[r].peak_blocks:
         used += blocks_to_come(s, r, k, lane.steps)
     sim.stations[r].peak_blocks = max(sim.stations[r].peak_blocks, used)
     done = commit(s, r, k, lane.steps)
