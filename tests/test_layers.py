@@ -64,19 +64,9 @@ def test_file_is_short_and_says_what_it_is(path: Path) -> None:
 
 @each_file
 def test_whatever_is_public_has_a_docstring(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node) or nested(node, path), node.name
-
-
-def nested(node: ast.AST, path: Path) -> bool:
-    """Whether a function is written inside another one, where it is not public."""
-    outer = [each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.FunctionDef)]
-    return any(
-        inner is not each and isinstance(inner, ast.FunctionDef) and inner.lineno == getattr(node, "lineno", 0)
-        for each in outer
-        for inner in ast.walk(each)
-    )
+            assert ast.get_docstring(node), node.name
 
 
 @each_file

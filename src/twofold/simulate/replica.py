@@ -94,15 +94,24 @@ def end_run(sim: Simulation, r: int, k: int, time: float) -> None:
             if tokens > 0:
                 account_chunk(sim, slot, lane.start, time, _prompt_ends(s, slot, tokens))
     lane.busy = 0
-    used = s.replicas[r].total_blocks - s.replicas[r].free_blocks
-    if lane.steps > 1 and used + step.decodes * (lane.steps // s.replicas[r].block_tokens + 1) > sim.stations[r].peak_blocks:
-        used += blocks_to_come(s, r, k, lane.steps)
-    sim.stations[r].peak_blocks = max(sim.stations[r].peak_blocks, used)
+    _note_peak(sim, r, k)
     done = commit(s, r, k, lane.steps)
     for item in range(step.items):
         tokens = int(s.item_tokens[k, item])
         if tokens > 0 or done > 0:
             _pass_on(sim, r, int(s.item_slots[k, item]), tokens, time)
+
+
+@compiled
+def _note_peak(sim: Simulation, r: int, k: int) -> None:
+    """Keep the most blocks in use; those that a run has taken on the way are counted only where that may be a peak."""
+    s, lane, station = sim.scheduler, sim.lanes[k], sim.stations[r]
+    replica = s.replicas[r]
+    used = replica.total_blocks - replica.free_blocks
+    most = s.steps[k].decodes * (lane.steps // replica.block_tokens + 1)
+    if lane.steps > 1 and used + most > station.peak_blocks:
+        used += blocks_to_come(s, r, k, lane.steps)
+    station.peak_blocks = max(station.peak_blocks, used)
 
 
 @compiled
