@@ -1,9 +1,12 @@
 """KV blocks are conserved at every pause of every kind of run."""
 
+import numpy as np
 import pytest
 from harness import SCARCE, TINY, assert_blocks_conserved, deploy, draw, listed, pauses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from twofold.scheduler.state import DECODE
 
 DEPLOYMENTS = (
     f"1B,{SCARCE}",
@@ -50,3 +53,21 @@ def test_a_request_goes_where_it_fits(text, router):
         assert_blocks_conserved(sim)
     assert sim.control[0].rejected == 0
     assert sim.control[0].ended == 20
+
+
+@pytest.mark.parametrize(
+    "text", ["1B,batch=3", "1B,pp2,batch=3", "1B,multiplexed,batch=3", "1P,chunked=128,batch=3 + 2D,batch=3"]
+)
+@pytest.mark.parametrize("transfer", ["pull", "push"])
+def test_a_replica_never_runs_more_requests_than_its_batch(text, transfer):
+    """A lent decode replica runs prompts beside decodes, and those on their way to it will run there too."""
+    pool = {"mixed_pool": True, "mixed_prompt_tokens": 500, "transfer": transfer} if "P" in text else {}
+    most = 0
+    for sim in pauses(draw(60, 100, 67), deploy(text, **pool), 1):
+        replicas = sim.scheduler.replicas
+        coming = np.where(replicas.home_role == DECODE, replicas.held, 0)
+        running = replicas.started + replicas.decoding + coming
+        assert (running <= replicas.max_batch).all()
+        most = max(most, int(running.max()))
+    assert most == 3
+    assert sim.control[0].ended == 60

@@ -35,6 +35,8 @@ def random_run(seed: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
         }
     if "tp2" not in text and "pp2" not in text and rng.random() < 0.6:
         text = " + ".join(f"{term},{SCARCE}" for term in text.split(" + "))
+    if rng.random() < 0.4:
+        text = " + ".join(f"{term},batch={rng.choice([1, 3, 8])}" for term in text.split(" + "))
     lengths: dict[str, Any] = {
         "requests": int(rng.integers(20, 90)),
         "rate": float(rng.choice([5, 30, 100])),

@@ -6,6 +6,7 @@ from twofold.compiled import compiled
 from twofold.scheduler.memory import allocate, final_tokens, register, release
 from twofold.scheduler.queue import dequeue, enqueue
 from twofold.scheduler.state import (
+    DECODE,
     DECODING,
     DONE,
     HELD,
@@ -19,8 +20,10 @@ from twofold.scheduler.state import (
 
 @compiled
 def batch_size(s: Scheduler, r: int) -> int:
-    """Requests that count against ``max_batch``: started and decoding."""
-    return int(s.replicas[r].started + s.replicas[r].decoding)
+    """Requests that count against ``max_batch``: started, decoding, and on their way to a decode replica."""
+    replica = s.replicas[r]
+    coming = replica.held if replica.home_role == DECODE else 0
+    return int(replica.started + replica.decoding + coming)
 
 
 @compiled

@@ -159,21 +159,23 @@ def _sample(sim: Simulation, time: float) -> None:
 @compiled
 def _room(sim: Simulation) -> bool:
     """Whether every buffer has room for whatever the next event may write."""
-    control, batch = sim.control[0], sim.scheduler.item_slots.shape[1]
-    events = runs = 0
-    margin = 4 * batch + 64
+    control, s = sim.control[0], sim.scheduler
+    events = runs = logs = 0
+    margin = 4 * s.item_slots.shape[1] + 64
     if control.events > 0:
         head = sim.heap[0]
         if head.kind == STEP_END:
             runs = sim.lanes[head.who].steps
-        if head.kind == FAULT_BEGINS or head.kind == FAULT_ENDS:
+        elif head.kind == NETWORK:
+            events = logs = control.flows
+        elif head.kind == FAULT_BEGINS or head.kind == FAULT_ENDS:
             events = 4 * (control.next_arrival - control.ended) + len(sim.stations)
-            runs = events
+            runs = events + sim.lanes[sim.faults[head.who].target * s.lanes].steps
     return bool(
         control.events + events + margin < len(sim.heap)
         and control.runs + runs + margin < len(sim.runs)
         and control.flows + margin < len(sim.flows)
-        and (not control.logging or control.logs + margin < len(sim.log))
+        and (not control.logging or control.logs + logs + margin < len(sim.log))
     )
 
 

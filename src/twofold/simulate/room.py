@@ -12,7 +12,7 @@ from twofold.scheduler.lists import batch_size
 from twofold.scheduler.memory import allocate, blocks_for, final_tokens, release
 from twofold.scheduler.queue import withdraw
 from twofold.scheduler.routing import choose_replica, note_dispatch, note_end
-from twofold.scheduler.state import HELD, MOVING, NONE, WAITING, Scheduler
+from twofold.scheduler.state import MOVING, NONE, WAITING, Scheduler
 from twofold.simulate.events import draw
 from twofold.simulate.runs import poke
 from twofold.simulate.state import Simulation
@@ -28,7 +28,7 @@ def twin(sim: Simulation, i: int) -> int:
 def ask_room(sim: Simulation, i: int, d: int, time: float) -> None:
     """Request ``i`` joins the queue of those that wait for KV room on decode replica ``d``.
 
-    Push: a prompt that is computed already (its first decode replica has died) goes first.
+    Push: a prompt that was started already (its first decode replica has died) goes first.
     """
     station, life = sim.stations[d], sim.life[i]
     if life.decoder < 0:
@@ -36,7 +36,7 @@ def ask_room(sim: Simulation, i: int, d: int, time: float) -> None:
     life.asked, life.next = 1, NONE
     if station.pull_head < 0:
         station.pull_head = station.pull_tail = i
-    elif sim.control[0].push and sim.scheduler.requests[i].state == HELD:
+    elif sim.control[0].push and sim.scheduler.requests[i].blocks > 0:
         life.next = station.pull_head
         station.pull_head = i
     else:
@@ -121,7 +121,7 @@ def drop_room(sim: Simulation, i: int, time: float) -> None:
 def _reserve(sim: Simulation, i: int, d: int) -> bool:
     s, slot = sim.scheduler, twin(sim, i)
     replica, here, there = s.replicas[d], s.requests[i], s.requests[slot]
-    if batch_size(s, d) + replica.held >= replica.max_batch:
+    if batch_size(s, d) >= replica.max_batch:
         return False
     there.prompt, there.output, there.rank, there.arrival = here.prompt, here.output, here.rank, here.arrival
     there.hashes, there.hash_count = here.hashes, here.hash_count
@@ -140,7 +140,7 @@ def _reserve(sim: Simulation, i: int, d: int) -> bool:
 def _revoke(sim: Simulation, d: int, time: float) -> bool:
     """Take back the room of the newest request that has not started its prompt; whether there was one.
 
-    Push after a fault: computed prompts fill the prefill replica and wait for room that is promised to prompts which
+    Push after a fault: started prompts fill the prefill replica and wait for room that is promised to prompts which
     wait for that very memory. Those ask again, behind.
     """
     s = sim.scheduler
@@ -164,8 +164,8 @@ def grant_room(sim: Simulation, d: int, time: float) -> int:
     station = sim.stations[d]
     i = station.pull_head
     while i >= 0 and not _reserve(sim, int(i), d):
-        held = sim.control[0].push and sim.scheduler.requests[i].state == HELD
-        if not held or not _revoke(sim, d, time):
+        started = sim.control[0].push and sim.scheduler.requests[i].blocks > 0
+        if not started or not _revoke(sim, d, time):
             return NONE
     if i < 0:
         return NONE

@@ -195,11 +195,11 @@ def _grown(sim: Simulation) -> Simulation:
     """The same state with larger buffers where they are nearly full."""
     control, batch = sim.control[0], sim.scheduler.item_slots.shape[1]
     longest = int(sim.lanes.steps.max(initial=0))
-    burst = 4 * int(control.next_arrival - control.ended) + len(sim.stations)
+    burst = 4 * int(control.next_arrival - control.ended) + len(sim.stations) + int(control.flows)
     used = {
         "heap": control.events + burst,
         "runs": control.runs + longest + burst,
-        "log": control.logs,
+        "log": control.logs + control.flows,
         "flows": control.flows,
     }
     larger: dict[str, Any] = {}
