@@ -115,6 +115,19 @@ def test_push_grants_room_before_the_prompt_and_pull_after_it():
     assert push.ttft_s[1] > push.e2e_s[0]
 
 
+@pytest.mark.parametrize("transfer", ["pull", "push"])
+@pytest.mark.parametrize("layerwise", [False, True])
+def test_a_prompt_that_gives_the_last_token_is_not_sent(layerwise, transfer):
+    """It has no need of a decode replica, not even of one that could hold it."""
+    workload = listed((0.0, PROMPT, 1), (0.0, PROMPT, 1), (0.0, 2500, 2))
+    result = run("1P + 1D,memory=0.205", workload, link=link(50.0), layerwise=layerwise, transfer=transfer)
+    assert_complete(result)
+    assert result.summary()["transfers"]["count"] == 1
+    assert result._sim.ports.sent.max() == pytest.approx(2500 * KV_BYTES)
+    assert np.isnan(result.kv_arrived_s).tolist() == [True, True, False]
+    assert np.max(result.ttft_s) < 1.0
+
+
 def test_a_mixed_pool_lends_a_decode_replica_to_a_burst_of_prompts():
     workload = listed(*((0.0, 4096, 20) for _ in range(12)))
     own = run("1P2D", workload)

@@ -24,6 +24,13 @@ def final_tokens(s: Scheduler, slot: int) -> int:
 
 
 @compiled
+def hands_over(s: Scheduler, slot: int) -> bool:
+    """Whether a request goes on to a decode replica: it does not when its prompt gives the last token."""
+    request = s.requests[slot]
+    return bool(request.moves and request.generated + 1 < request.output)
+
+
+@compiled
 def block_hash(s: Scheduler, r: int, slot: int, index: int) -> int:
     """Content hash of block ``index`` of a request: names all tokens up to its end; 0 when unknown."""
     request, replica = s.requests[slot], s.replicas[r]

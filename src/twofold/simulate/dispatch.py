@@ -4,7 +4,7 @@ import numpy as np
 
 from twofold.compiled import compiled
 from twofold.scheduler.lists import restart
-from twofold.scheduler.memory import blocks_for, final_tokens
+from twofold.scheduler.memory import blocks_for, final_tokens, hands_over
 from twofold.scheduler.queue import dequeue, enqueue
 from twofold.scheduler.routing import choose_replica, note_dispatch, note_end, note_first_token
 from twofold.scheduler.state import BOTH, DECODE, DECODING, NONE, PREFILL, REJECTED, WAITING, Scheduler
@@ -48,7 +48,7 @@ def _too_long(sim: Simulation, i: int, p: int) -> bool:
     s = sim.scheduler
     if p < 0:
         return _none_holds(s, sim.entry, i)
-    return bool(s.replicas[p].home_role == PREFILL and _none_holds(s, sim.exit, i))
+    return bool(hands_over(s, i) and _none_holds(s, sim.exit, i))
 
 
 @compiled
@@ -93,6 +93,7 @@ def send(sim: Simulation, i: int, time: float) -> None:
     first = draw(sim)
     p = choose_replica(s, sim.routes, sim.router, sim.entry, i, True, first, draw(sim))
     p = that_holds(s, sim.entry, i, _borrow(sim, p))
+    s.requests[i].moves = p >= 0 and s.replicas[p].home_role == PREFILL
     if _too_long(sim, i, p):
         reject(sim, i)
         return
@@ -103,8 +104,7 @@ def send(sim: Simulation, i: int, time: float) -> None:
     note_dispatch(s, sim.routes, p, i, True)
     if s.replicas[p].home_role == DECODE:
         lend(sim, p)
-    s.requests[i].moves = s.replicas[p].home_role == PREFILL
-    if s.requests[i].moves and (sim.control[0].push or sim.control[0].choose_early):
+    if hands_over(s, i) and (sim.control[0].push or sim.control[0].choose_early):
         d = choose_decoder(sim, i)
         if d >= 0:
             assign_decoder(sim, i, d)

@@ -1,13 +1,14 @@
 """One replica on the simulated clock: start its next step, end the one in flight."""
 
 from twofold.compiled import compiled
+from twofold.scheduler.memory import hands_over
 from twofold.scheduler.policies import Fill
 from twofold.scheduler.state import DECODE, DONE, HELD, LOADING, NONE, WAITING, Scheduler
 from twofold.scheduler.step import blocks_to_come, commit, plan_step
 from twofold.simulate.dispatch import decode_here, end_request, first_token, join, return_preempted
 from twofold.simulate.events import push
 from twofold.simulate.measure import account_chunk, account_run, log_run, settle
-from twofold.simulate.room import drop_room, grant_room
+from twofold.simulate.room import grant_room
 from twofold.simulate.runs import lane_line, launch
 from twofold.simulate.state import LOADED, ON_LINK, Simulation
 from twofold.simulate.transfer import chunk_starts, granted, prefill_held
@@ -72,7 +73,7 @@ def announce_chunks(sim: Simulation, k: int, time: float) -> None:
     s = sim.scheduler
     for item in range(s.steps[k].items):
         slot = int(s.item_slots[k, item])
-        if s.item_tokens[k, item] > 0 and s.requests[slot].moves:
+        if s.item_tokens[k, item] > 0 and hands_over(s, slot):
             chunk_starts(sim, slot, time)
 
 
@@ -121,8 +122,6 @@ def _pass_on(sim: Simulation, r: int, slot: int, tokens: int, time: float) -> No
     if at_home and tokens > 0 and request.computed == request.target:
         first_token(sim, slot, r)
     if request.state == DONE:
-        if at_home and tokens > 0 and sim.life[slot].decoder >= 0:
-            drop_room(sim, slot, time)
         end_request(sim, slot, r, time)
     elif request.state == HELD and tokens > 0 and not decode_here(sim, slot, r, time):
         prefill_held(sim, slot, time)
