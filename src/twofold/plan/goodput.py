@@ -35,11 +35,6 @@ class Goodput:
     probes: int
 
 
-def sustains(result: Result, slo: Slo) -> bool:
-    """Whether a run kept the SLO and was sustainable."""
-    return binding_limit(result, slo) is None
-
-
 def binding_limit(result: Result, slo: Slo) -> str | None:
     """What a run failed by most: a limit of the SLO, or ``queue`` (not sustainable); None when it passed.
 

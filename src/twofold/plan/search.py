@@ -1,6 +1,5 @@
 """``plan``: try every deployment that fits, rank them by goodput."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +7,7 @@ from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 from twofold.plan.goodput import Goodput, goodput
 from twofold.plan.space import candidates
+from twofold.simulate.run import Progress
 from twofold.spec import catalog
 from twofold.spec.deployment import Deployment
 from twofold.spec.model import Model
@@ -15,7 +15,6 @@ from twofold.spec.notation import parse_budget
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
-Progress = Callable[[int, int, str], None]
 PLAN_VERSION = 1
 REQUESTS = 2000
 

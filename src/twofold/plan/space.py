@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from twofold.errors import SpecError
+from twofold.scheduler.split import stream_groups
 from twofold.simulate.capacity import kv_tokens
 from twofold.spec.deployment import Deployment
 from twofold.spec.device import Device
@@ -78,8 +79,6 @@ def _colocated(device: Device, pp: int, slo: Slo) -> Iterator[dict[str, Any]]:
 
 def can_multiplex(device: Device) -> bool:
     """Whether the rules of PD multiplexing know how to divide the device."""
-    from twofold.scheduler.split import stream_groups
-
     try:
         stream_groups(device.units, device.compute_capability)
     except SpecError:

@@ -73,7 +73,6 @@ def unlink(s: Scheduler, p: int, block: int) -> None:
         s.blocks[this.next].previous = this.previous
     else:
         pool.tail = this.previous
-    this.linked = 0
     pool.free -= 1
 
 
@@ -81,7 +80,7 @@ def unlink(s: Scheduler, p: int, block: int) -> None:
 def link(s: Scheduler, p: int, block: int) -> None:
     """Append ``block`` to the free list of pool ``p``: the last to be taken."""
     pool, this = s.pools[p], s.blocks[block]
-    this.previous, this.next, this.linked = pool.tail, NONE, 1
+    this.previous, this.next = pool.tail, NONE
     if pool.tail >= 0:
         s.blocks[pool.tail].next = block
     else:

@@ -85,9 +85,7 @@ REPLICA = np.dtype(
         ("admissions", "i8"),
         ("preemptions", "i8"),
         ("disturbed", "i8"),
-        ("group", "i8"),
         ("groups", "i8"),
-        ("layers_left", "i8"),
         ("batch_divisor", "i8"),
         ("layer_budget", "i8"),
         ("chooser", "i8"),
@@ -150,7 +148,7 @@ POOL = np.dtype(
 """One pool of identified blocks: its range, its least-recently-used list of free blocks and its hash bins."""
 
 BLOCK = np.dtype(
-    [("hash", "i8"), ("users", "i4"), ("previous", "i4"), ("next", "i4"), ("linked", "i4")],
+    [("hash", "i8"), ("users", "i4"), ("previous", "i4"), ("next", "i4")],
     align=True,
 )
 """One identified block: content hash (0 unknown), requests that use it, links of the free list."""

@@ -32,10 +32,3 @@ def percentile_of(result: "Result", limit: PercentileLimit) -> float:
         return result.tbt_quantile(share)
     values = {"ttft": result.ttft_s, "tpot": result.tpot_s, "e2e": result.e2e_s}[limit.metric]
     return float(np.quantile(np.where(np.isnan(values), np.inf, values), share, method="inverted_cdf"))
-
-
-def keeps(result: "Result", slo: Slo) -> bool:
-    """Whether the run keeps the SLO: the demanded attainment and every percentile limit."""
-    if slo.limits and attainment_of(result, slo) < slo.attainment:
-        return False
-    return all(percentile_of(result, limit) <= limit.limit_s for limit in slo.percentiles)

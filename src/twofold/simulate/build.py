@@ -212,7 +212,6 @@ def _build_pools(
     all_blocks = records(BLOCK, first + 1)
     all_blocks.previous = np.arange(-1, first)
     all_blocks.next = np.arange(1, first + 2)
-    all_blocks.linked = 1
     for pool in pools:
         if pool.count:
             all_blocks[pool.head].previous = NONE

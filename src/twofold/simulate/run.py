@@ -143,7 +143,6 @@ def _fill_control(sim: Simulation, workload: Workload, deployment: Deployment, m
     control.random = seed * 1_000_003 % 2_147_483_646 + 1
     control.latency_s = catalog.link(deployment.link or members[0].device.inter_link).latency_s
     control.kv_bytes = model.kv_bytes_per_token
-    control.disaggregated = len(sim.exit) > 0
     control.push, control.layerwise = deployment.transfer == "push", deployment.layerwise
     control.choose_early = deployment.decode_choice == "at-arrival"
     control.mixed_pool, control.mixed_tokens = deployment.mixed_pool, deployment.mixed_prompt_tokens
