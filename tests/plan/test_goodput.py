@@ -3,7 +3,8 @@ import pytest
 
 import twofold
 from twofold.cost.roofline import step_seconds
-from twofold.plan.goodput import PRECISION, binding_limit, goodput
+from twofold.plan.goodput import PRECISION, goodput
+from twofold.plan.probe import binding_limit
 from twofold.spec import catalog
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload

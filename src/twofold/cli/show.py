@@ -93,16 +93,17 @@ def facts(pairs: Mapping[str, str]) -> str:
 
 def print_json(value: object) -> None:
     """Print one JSON object; numbers that JSON lacks (NaN, infinity) become null."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(to_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
+    """``value`` as JSON can have it: numbers that it lacks become null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return to_plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

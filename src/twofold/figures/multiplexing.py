@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from twofold.figures.row import Comparison, number, text
-from twofold.scheduler.split import StreamGroups, choose, layers_per_round, stream_groups
+from twofold.plan.multiplexing import choose_on, device_groups
+from twofold.scheduler.split import layers_per_round
 from twofold.spec import catalog
 
-DIVISOR = 36
 TOKEN_BUDGET = 65536
 LAYERS = 36
 GROUPS = {
@@ -14,17 +14,6 @@ GROUPS = {
     "A100": "(108, 0) (84, 24) (78, 30) (72, 36) (66, 42) (60, 48) (54, 54) (0, 108)",
     "H20": "(78, 0) (56, 22) (48, 30) (40, 38) (0, 78)",
 }
-
-
-def device_groups(name: str) -> StreamGroups:
-    """Automatic stream groups of a device of the catalog."""
-    device = catalog.device(name)
-    return stream_groups(device.units, device.compute_capability)
-
-
-def choose_on(groups: StreamGroups, decodes: int, *, prefilling: bool = True, divisor: int = DIVISOR) -> int:
-    """The group that the scheduler uses for ``decodes``."""
-    return choose(len(groups.divisions), decodes, prefilling, divisor, groups.thresholds)
 
 
 def groups() -> Iterator[Comparison]:

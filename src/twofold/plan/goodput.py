@@ -1,28 +1,22 @@
 """The highest rate that a deployment sustains under an SLO, by bisection on the simulator.
 
-A rate is sustained when the demanded share of requests meets all limits, every percentile limit holds, and the load is
-sustainable: median TTFT at most 2 s (Sarathi-Serve, section 5.1). Without the last, a finite run of an overloaded
-system can pass, as the lecture's section 5.1 found.
+Rates lie on one grid, powers of a ratio, so that all deployments are asked about the same rates.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from twofold.cost.roofline import Roofline
-from twofold.simulate.attainment import attainment_of, limits_met, percentile_of
-from twofold.simulate.result import Result
-from twofold.simulate.run import simulate
+from twofold.plan.probe import Probe, probe
 from twofold.spec.deployment import Deployment
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
-SUSTAINABLE_TTFT_S = 2.0
 PRECISION = 0.02
 LOWEST_RATE = 1e-3
 HIGHEST_RATE = 1e6
-FULL = 0.99
+FIRST_STRIDE = 3
 
 
 @dataclass(frozen=True)
@@ -35,32 +29,29 @@ class Goodput:
     probes: int
 
 
-def binding_limit(result: Result, slo: Slo) -> str | None:
-    """What a run failed by most: a limit of the SLO, or ``queue`` (not sustainable); None when it passed.
+@dataclass(frozen=True)
+class Grid:
+    """Rates (1 + ``precision``)^k in requests/s."""
 
-    ``(KV full)`` is added where memory was exhausted, which is what most often lies behind it.
-    """
-    failed = _failed(result, slo)
-    if failed is None:
-        return None
-    full = result.kv_peak >= FULL
-    return f"{failed} (KV full)" if full else failed
+    precision: float = PRECISION
 
+    def rate(self, k: int) -> float:
+        """The rate of step ``k``."""
+        return float((1.0 + self.precision) ** k)
 
-def _failed(result: Result, slo: Slo) -> str | None:
-    if slo.limits and attainment_of(result, slo) < slo.attainment:
-        alone = {metric: _met_alone(result, metric, limit) for metric, limit in slo.limits.items()}
-        return min(alone, key=lambda metric: alone[metric])
-    for limit in slo.percentiles:
-        if percentile_of(result, limit) > limit.limit_s:
-            return str(limit).split("<=")[0].strip()
-    ttft = np.where(np.isnan(result.ttft_s), np.inf, result.ttft_s)
-    return "queue" if np.median(ttft) > SUSTAINABLE_TTFT_S else None
+    def below(self, rate: float) -> int:
+        """The highest step whose rate is at most ``rate`` (to rounding)."""
+        return math.floor(math.log(rate) / math.log1p(self.precision) + 1e-9)
 
+    @property
+    def lowest(self) -> int:
+        """The first step that is tried."""
+        return self.below(LOWEST_RATE)
 
-def _met_alone(result: Result, metric: str, limit: float) -> float:
-    alone: dict[str, Any] = {f"{metric}_s": limit}
-    return float(limits_met(result, Slo(**alone)).mean())
+    @property
+    def highest(self) -> int:
+        """The last step that is tried."""
+        return self.below(HIGHEST_RATE)
 
 
 def goodput(
@@ -77,22 +68,37 @@ def goodput(
     All candidates see the same requests (common random numbers). The answer is within ``precision`` of the rate at
     which the verdict changes. ``guess`` is where to start.
     """
-    low, high, kept, limit, probes = 0.0, 0.0, 0.0, "none", 0
-    rate = guess
-    while LOWEST_RATE <= rate <= HIGHEST_RATE and not (low and high and high / low <= 1.0 + precision):
-        result = simulate(workload.at_rate(rate), deployment, slo, roofline=roofline)
-        failed, probes = binding_limit(result, slo), probes + 1
-        if failed is None:
-            low, kept = rate, attainment_of(result, slo)
+    grid = Grid(precision)
+
+    def ask(k: int) -> Probe:
+        return probe(workload.at_rate(grid.rate(k)), deployment, slo, roofline=roofline)
+
+    return climb(ask, grid, grid.below(guess), grid.lowest, grid.highest)
+
+
+def climb(
+    ask: Callable[[int], Probe], grid: Grid, start: int, lowest: int, highest: int, stride: int = FIRST_STRIDE
+) -> Goodput:
+    """The highest step of ``grid`` that ``ask`` passes, from ``lowest`` to ``highest``, tried from ``start`` on.
+
+    From a first ``stride`` on they double until the verdict changes, then bisection. Steps above ``highest`` are taken
+    to fail by ``bound``.
+    """
+    low, high = lowest - 1, highest + 1
+    kept: Probe | None = None
+    limit, probes = "bound", 0
+    k = min(max(start, lowest), highest)
+    while high - low > 1:
+        found, probes = ask(k), probes + 1
+        if found.failed is None:
+            low, kept = k, found
         else:
-            high, limit = rate, failed
-        rate = _next_rate(low, high)
-    return Goodput(low, kept, limit, probes)
-
-
-def _next_rate(low: float, high: float) -> float:
-    if not high:
-        return low * 2.0
-    if not low:
-        return high / 2.0
-    return float(np.sqrt(low * high))
+            high, limit = k, found.failed
+        if low >= lowest and high <= highest:
+            k = (low + high) // 2
+        else:
+            k = min(low + stride, high - 1) if low >= lowest else max(high - stride, low + 1)
+            stride *= 2
+    if kept is None:
+        return Goodput(0.0, 0.0, limit, probes)
+    return Goodput(grid.rate(low), kept.attainment or 0.0, limit, probes)

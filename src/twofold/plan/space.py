@@ -1,99 +1,152 @@
-"""The deployments that are worth trying on a number of equal devices."""
+"""The deployments that are worth trying on a budget of devices, dollars or watts."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from twofold.errors import SpecError
-from twofold.scheduler.split import stream_groups
-from twofold.simulate.capacity import kv_tokens
-from twofold.spec.deployment import Deployment
-from twofold.spec.device import Device
+from twofold.plan.resources import Resources, price_of, watts_of
+from twofold.plan.shapes import Options, Shape, colocated, decode_side, prefill_side, shapes_of
+from twofold.spec.deployment import Deployment, Router
 from twofold.spec.group import Group
 from twofold.spec.model import Model
 from twofold.spec.slo import Slo
 
-BUDGETS = (128, 256, 512, 1024, 2048)
-"""Token budgets of a chunked step (Sarathi-Serve, section 4.3, uses 512 for strict and 2048 for relaxed SLOs)."""
-STAGES = (1, 2, 4)
+MIXTURE_POLICY: Options = {"policy": "chunked", "budget_tokens": 512}
 
 
-def candidates(model: Model, device: Device, count: int, slo: Slo) -> list[Deployment]:
-    """Deployments of ``model`` on ``count`` devices: policies x budgets x splits x (tp, pp), and xPyD.
+@dataclass(frozen=True)
+class Space:
+    """Deployments of ``model`` on ``resources``, with one ``router``; ``capped``: with capped decode devices too."""
 
-    Colocated replicas use as many devices as divide evenly. Disaggregated ones use all shapes of either side that
-    leave no room for one more replica. Raises SpecError when not even one replica fits.
-    """
-    shapes = [shape for shape in _shapes(model, device, count) if fits(model, device, *shape)]
-    if not shapes:
-        raise SpecError("gpus", f"{count}x{device.name}", _what_fits(model, device))
-    groups: list[tuple[Group, ...]] = []
-    for tp, pp in shapes:
-        shared = {"count": count // (tp * pp), "tp": tp, "pp": pp}
-        groups += [(Group(**(shared | options)),) for options in _colocated(device, pp, slo)]
-    groups += _disaggregated(shapes, count)
-    return [Deployment(model=model, device=device, groups=each, router="least-tokens") for each in groups]
+    model: Model
+    resources: Resources
+    slo: Slo
+    router: Router = "least-tokens"
+    capped: bool = False
+
+    def __iter__(self) -> Iterator[Deployment]:
+        """Every deployment that leaves no room for one more replica, each once."""
+        seen: set[str] = set()
+        for deployment in self._all():
+            text = f"{deployment} {deployment.mixed_pool}"
+            if text not in seen and self.resources.allow(deployment):
+                seen.add(text)
+                yield deployment
+
+    def with_smaller(self, largest: int) -> Iterator[Deployment]:
+        """Those of the resources, and of so many devices of each kind, from one to ``largest``; each once."""
+        seen: set[str] = set()
+        smaller = (replace(self, resources=self.resources.limited(count)) for count in range(1, largest + 1))
+        for space in (*smaller, self):
+            try:
+                found = list(space)
+            except SpecError:
+                continue
+            for deployment in found:
+                text = f"{deployment} {deployment.mixed_pool}"
+                if text not in seen:
+                    seen.add(text)
+                    yield deployment
+
+    def _all(self) -> Iterator[Deployment]:
+        shapes = shapes_of(self.model, self.resources)
+        yield from self._colocated(shapes)
+        for prefill, decode in product(shapes, shapes):
+            yield from self._disaggregated(prefill, decode)
+        yield from self._mixtures(shapes)
+
+    def deployment(self, *groups: Group, mixed_pool: bool = False) -> Deployment:
+        """The groups as a deployment: within one machine KV takes the link inside it."""
+        devices = {group.device.name: group.device for group in groups if not isinstance(group.device, str | None)}
+        link = None
+        if len(devices) == 1:
+            (device,) = devices.values()
+            groups = tuple(group.replaced(device=None) for group in groups)
+            inside = sum(group.devices for group in groups) <= device.devices_per_node
+            link = device.intra_link if inside and len(groups) > 1 else None
+            return Deployment(
+                model=self.model, device=device, groups=groups, router=self.router, mixed_pool=mixed_pool, link=link
+            )
+        return Deployment(model=self.model, groups=groups, router=self.router, mixed_pool=mixed_pool)
+
+    def _colocated(self, shapes: list[Shape]) -> Iterator[Deployment]:
+        for shape in shapes:
+            count = self._most(shape)
+            for options in colocated(shape, self.slo):
+                yield self.deployment(shape.group(count, **options))
+        kinds = {shape.device.name for shape in shapes}
+        for one, other in product(shapes, shapes):
+            if len(kinds) > 1 and one.device.name < other.device.name and (one.tp, one.pp) == (other.tp, other.pp):
+                yield from self._on_two_kinds(one, other)
+
+    def _on_two_kinds(self, one: Shape, other: Shape) -> Iterator[Deployment]:
+        first = self._most(one)
+        second = self._most(other, one.group(first))
+        if second:
+            for options in colocated(one, self.slo):
+                if "split" not in options:
+                    yield self.deployment(one.group(first, **options), other.group(second, **options))
+
+    def _disaggregated(self, prefill: Shape, decode: Shape) -> Iterator[Deployment]:
+        for capped in decode_side(decode, self.capped):
+            for x in range(1, self._most(prefill) + 1):
+                ahead = prefill.group(x, "prefill")
+                y = self._most(decode, ahead, role="decode", **capped)
+                if y == 0:
+                    break
+                behind = decode.group(y, "decode", **capped)
+                if self._most(prefill, ahead, behind):
+                    continue
+                for options in prefill_side():
+                    yield self.deployment(prefill.group(x, "prefill", **options), behind)
+                if prefill.pp == decode.pp == 1:
+                    yield self.deployment(ahead, behind, mixed_pool=True)
+                if prefill.device != decode.device:
+                    yield from self._rest_decodes(prefill, ahead, behind)
+
+    def _rest_decodes(self, prefill: Shape, ahead: Group, behind: Group) -> Iterator[Deployment]:
+        """What is left of the kind that prefills decodes as well."""
+        rest = self._most(prefill, ahead, behind)
+        if rest:
+            yield self.deployment(ahead, behind, prefill.group(rest, "decode"))
+
+    def _mixtures(self, shapes: list[Shape]) -> Iterator[Deployment]:
+        """Prefill, decode and chunked replicas of one shape side by side."""
+        for shape in shapes:
+            total = self._most(shape)
+            if shape.pp > 1:
+                continue
+            for x, y in product(range(1, total), range(1, total)):
+                if x + y < total:
+                    both = shape.group(total - x - y, **MIXTURE_POLICY)
+                    yield self.deployment(shape.group(x, "prefill"), shape.group(y, "decode"), both)
+
+    def _most(self, shape: Shape, *beside: Group, **options: Any) -> int:
+        """How many replicas of ``shape`` the resources allow beside other groups; 0 when not even one."""
+        low, high = 0, 1
+        while self._fits((shape.group(high, **options), *beside)):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._fits((shape.group(middle, **options), *beside)):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _fits(self, groups: tuple[Group, ...]) -> bool:
+        resources = self.resources
+        for kind in resources.kinds:
+            used = sum(group.devices for group in groups if group.device == kind.device)
+            if kind.most is not None and used > kind.most:
+                return False
+        return within(resources, groups)
 
 
-def fits(model: Model, device: Device, tp: int, pp: int) -> bool:
-    """Whether the weights and at least one block of KV fit on ``tp * pp`` devices."""
-    try:
-        kv_tokens(model, device, Group(tp=tp, pp=pp))
-    except SpecError:
-        return False
-    return True
-
-
-def _what_fits(model: Model, device: Device) -> str:
-    needed = next((n for n in (1, 2, 4, 8, 16, 32, 64, 128) if any(fits(model, device, *s) for s in _exactly(n))), None)
-    if needed is None:
-        return f"{model.name} does not fit on any number of {device.name} that is tried"
-    return f"{model.name} needs at least {needed}x{device.name}"
-
-
-def _exactly(devices: int) -> list[tuple[int, int]]:
-    return [(devices // pp, pp) for pp in STAGES if devices % pp == 0]
-
-
-def _shapes(model: Model, device: Device, count: int) -> Iterator[tuple[int, int]]:
-    tp = 1
-    while tp <= min(count, device.devices_per_node):
-        for pp in STAGES:
-            if tp * pp <= count and pp <= model.layers and model.heads % tp == 0:
-                yield tp, pp
-        tp *= 2
-
-
-def _colocated(device: Device, pp: int, slo: Slo) -> Iterator[dict[str, Any]]:
-    yield {"policy": "prefill-first"}
-    yield {"policy": "mixed"}
-    for budget in BUDGETS:
-        yield {"policy": "chunked", "budget_tokens": budget}
-    limit = slo.tbt_s or slo.tpot_s
-    if limit is not None:
-        yield {"policy": "chunked", "budget_s": limit}
-    if pp == 1 and can_multiplex(device):
-        yield {"policy": "multiplexed"}
-        if limit is not None:
-            yield {"policy": "multiplexed", "split": "slo"}
-
-
-def can_multiplex(device: Device) -> bool:
-    """Whether the rules of PD multiplexing know how to divide the device."""
-    try:
-        stream_groups(device.units, device.compute_capability)
-    except SpecError:
-        return False
-    return True
-
-
-def _disaggregated(shapes: list[tuple[int, int]], count: int) -> Iterator[tuple[Group, ...]]:
-    for prefill_tp, prefill_pp in shapes:
-        for decode_tp, decode_pp in shapes:
-            prefill, decode = prefill_tp * prefill_pp, decode_tp * decode_pp
-            for x in range(1, (count - decode) // prefill + 1):
-                y = (count - x * prefill) // decode
-                if count - x * prefill - y * decode < min(prefill, decode):
-                    yield (
-                        Group(role="prefill", count=x, tp=prefill_tp, pp=prefill_pp),
-                        Group(role="decode", count=y, tp=decode_tp, pp=decode_pp),
-                    )
+def within(resources: Resources, groups: tuple[Group, ...]) -> bool:
+    """Whether the groups keep the budget in dollars and watts."""
+    whole = Deployment.model_construct(groups=groups, device=None)
+    affordable = resources.usd_per_hour is None or price_of(whole) <= resources.usd_per_hour * (1 + 1e-9)
+    return affordable and (resources.watts is None or watts_of(whole) <= resources.watts * (1 + 1e-9))

@@ -9,6 +9,7 @@ from twofold.scheduler.queue import dequeue, enqueue
 from twofold.scheduler.routing import choose_replica, note_dispatch, note_end, note_first_token
 from twofold.scheduler.state import BOTH, DECODE, DECODING, NONE, PREFILL, REJECTED, WAITING, Scheduler
 from twofold.simulate.events import draw
+from twofold.simulate.losses import judge_finished, judge_rejected
 from twofold.simulate.measure import settle
 from twofold.simulate.room import ask_decoder, assign_decoder, choose_decoder, could_hold, drop_room, that_holds
 from twofold.simulate.runs import free_blocks_now, poke
@@ -32,6 +33,7 @@ def reject(sim: Simulation, i: int) -> None:
     """Refuse a request that no replica could ever hold."""
     sim.scheduler.requests[i].state = REJECTED
     sim.control[0].rejected += 1
+    judge_rejected(sim, i)
     sim.control[0].ended += 1
 
 
@@ -188,6 +190,7 @@ def end_request(sim: Simulation, slot: int, r: int, time: float) -> None:
     """Request of ``slot`` has its last token, made on replica ``r``."""
     i = int(slot % sim.control[0].requests)
     sim.life[i].finish = time
+    judge_finished(sim, i)
     sim.control[0].ended += 1
     note_end(sim.scheduler, sim.routes, r, i)
     replica = sim.scheduler.replicas[r]

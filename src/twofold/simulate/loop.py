@@ -186,7 +186,7 @@ def run_events(sim: Simulation, custom: Fill, most: int) -> int:
     """
     control: Any = sim.control[0]
     for _ in range(most):
-        if control.ended == control.requests:
+        if control.ended == control.requests or control.hopeless:
             break
         if not _room(sim):
             return FULL

@@ -9,6 +9,7 @@ import math
 from twofold.compiled import compiled
 from twofold.cost.step import Line, Load, at, full_speed, stage_line, step_joules
 from twofold.scheduler.fill import step_load
+from twofold.simulate.losses import judge_first_token
 from twofold.simulate.state import ON_LINK, QUEUED, RUNNING, WAITS_FOR_SLOT, Simulation
 
 
@@ -66,6 +67,7 @@ def account_chunk(sim: Simulation, slot: int, start: float, end: float, gives_to
     if gives_token:
         if math.isnan(life.first_token):
             life.first_token = end
+            judge_first_token(sim, i)
         else:
             gap = end - life.last_token
             record_progression(sim, gap, gap, 1, 1)

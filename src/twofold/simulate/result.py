@@ -85,6 +85,16 @@ class Result:
         return np.where(self.completed, self._life.max_gap, np.nan)
 
     @property
+    def stopped(self) -> bool:
+        """Whether the run ended early, since one of its rules was certainly broken."""
+        return bool(self._sim.control[0].hopeless)
+
+    @cached_property
+    def slot_wait_s(self) -> Floats:
+        """Seconds that each request has waited for a decode slot."""
+        return np.asarray(self._life.slot_s)
+
+    @property
     def gaps(self) -> np.recarray:
         """All token gaps as RUN records."""
         return self._sim.runs[: self._sim.control[0].runs].view(np.recarray)

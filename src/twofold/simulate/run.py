@@ -18,6 +18,7 @@ from twofold.simulate.build import build_routes, build_scheduler, members_of
 from twofold.simulate.events import push
 from twofold.simulate.outages import fault_schedule
 from twofold.simulate.result import Result
+from twofold.simulate.rules import RULE
 from twofold.simulate.state import (
     CONTROL,
     EVENT,
@@ -57,19 +58,24 @@ def simulate(
     roofline: Roofline | None = None,
     timeline: bool = False,
     step_by_step: bool = False,
+    rules: np.recarray | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Run ``workload`` on ``deployment`` and measure everything.
 
     ``seed`` (default: the deployment's) drives random routing and faults at a rate; the same seed gives the same result
     bit for bit. ``timeline`` keeps every step for ``Result.write_timeline``. ``step_by_step`` handles each decode step
-    as an event of its own (slow; the result is the same). ``progress(done, total, text)`` is called now and then.
+    as an event of its own (slow; the result is the same). The run stops once one of ``rules`` (see
+    ``rules_of``) is certainly broken; ``Result.stopped`` then says so. ``progress(done, total, text)`` is called now
+    and then.
     Raises SpecError for a model that does not fit, and for what the deployment cannot do.
     """
     limits = Slo.parse(slo) if slo is not None else None
     model = catalog.model(deployment.model)
     sim = build(workload, deployment, model, limits, roofline, deployment.seed if seed is None else seed)
     sim.control[0].logging, sim.control[0].fast = timeline, not step_by_step
+    if rules is not None:
+        sim = sim._replace(rules=rules)
     sim = _run(sim, _custom(deployment), progress)
     return Result(sim, workload, deployment, model, limits)
 
@@ -108,6 +114,7 @@ def build(
         log=records(LOG, 8 * s.item_slots.shape[1] + 256),
         samples=records(SAMPLE, SAMPLES),
         faults=fault_schedule(deployment, workload, seed),
+        rules=records(RULE, 0),
         control=records(CONTROL, 1),
     )
     sim.stations.pull_head = sim.stations.pull_tail = NONE

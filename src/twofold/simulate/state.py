@@ -14,6 +14,7 @@ from twofold.reference import Handle, reference_type, write_field
 from twofold.scheduler.routing import ROUTE, ROUTER
 from twofold.scheduler.state import SCHEDULER, Scheduler, records
 from twofold.scheduler.state import refer as refer_scheduler
+from twofold.simulate.rules import RULE
 
 LIFE = np.dtype(
     [
@@ -43,6 +44,7 @@ LIFE = np.dtype(
         ("preemptions_seen", "i4"),
         ("retries", "i4"),
         ("lost", "i4"),
+        ("broken", "i8"),
         ("next", "i8"),
     ],
     align=True,
@@ -198,6 +200,7 @@ CONTROL = np.dtype(
         ("fast", "i8"),
         ("rejected", "i8"),
         ("borrowed", "i8"),
+        ("hopeless", "i8"),
     ],
     align=True,
 )
@@ -234,6 +237,7 @@ class Simulation(NamedTuple):
     log: np.recarray
     samples: np.recarray
     faults: np.recarray
+    rules: np.recarray
     control: np.recarray
 
 
@@ -255,6 +259,7 @@ SIMULATION = reference_type(
     log=records(LOG, 1),
     samples=records(SAMPLE, 1),
     faults=records(FAULT, 1),
+    rules=records(RULE, 1),
     control=records(CONTROL, 1),
 )
 """Numba type of a reference to a ``Simulation``."""
@@ -279,6 +284,7 @@ def _write(reference: Any, scheduler: Any, sim: Any) -> None:
     write_field(reference, "log", sim.log)
     write_field(reference, "samples", sim.samples)
     write_field(reference, "faults", sim.faults)
+    write_field(reference, "rules", sim.rules)
     write_field(reference, "control", sim.control)
 
 

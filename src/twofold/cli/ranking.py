@@ -1,0 +1,85 @@
+"""The screen of a plan: what it was made for, how sure it is, and the ranked deployments."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twofold.cli.report import workload_line
+from twofold.cli.show import ABSENT, bar, number, percent, table
+
+if TYPE_CHECKING:
+    from twofold.plan.ranking import Certificate, Plan
+
+HEAD = ("rank", "deployment", "goodput, req/s", "90 %", "per device", "$/h", "kW", "limited by", "may swap with", "")
+LEFT = (1, 7, 8)
+STOPPED = {"time": "Stopped by --time", "interrupted": "Interrupted"}
+
+
+def plan_report(found: "Plan", top: int) -> str:
+    """Everything that a plan shows."""
+    parts = [headline(found), ranking(found.rows, top), proof(found)]
+    parts += list(traps(found.rows[:top]))
+    return "\n\n".join(parts)
+
+
+def headline(found: "Plan") -> str:
+    """What was planned for: the requests of a probe, the model, the devices and the limits."""
+    aim = found.objective.name
+    if found.objective.target is not None:
+        aim += f" at {number(found.objective.target)} req/s"
+    return f"{workload_line(found.workload)}\n{found.model.name} on {found.resources}: {found.slo}; for {aim}"
+
+
+def ranking(rows: Sequence[Mapping[str, Any]], top: int) -> str:
+    """The ``top`` best plans, one a line, with a bar for the goodput; the best is first."""
+    most = max(row["goodput_req_s"] for row in rows) or 1.0
+    lines = [
+        (
+            str(rank),
+            row["deployment"],
+            number(row["goodput_req_s"]),
+            interval(row),
+            number(row["goodput_per_device_req_s"]),
+            number(row["usd_per_hour"]),
+            number(row["watts"] / 1e3),
+            row["limit"],
+            ", ".join(map(str, row["swaps_with"])) or ("none" if row["low_req_s"] is not None else ABSENT),
+            bar(row["goodput_req_s"] / most, 12),
+        )
+        for rank, row in enumerate(rows[:top], 1)
+    ]
+    return table(HEAD, lines, left=LEFT)
+
+
+def interval(row: Mapping[str, Any]) -> str:
+    """The 90 % interval of a goodput."""
+    if row["low_req_s"] is None:
+        return ABSENT
+    return f"{number(row['low_req_s'])} to {number(row['high_req_s'])}"
+
+
+def proof(found: "Plan") -> str:
+    """How many deployments there are, what became of them, and what that proves."""
+    sure = found.certificate
+    counted = (
+        f"{found.best.label} is the best of {sure.candidates:,}: {sure.pruned_by_bound:,} ruled out by their bound, "
+        f"{sure.pruned_by_probe:,} by simulation, {sure.measured:,} measured"
+    )
+    return f"{counted}; {_gap(sure)}."
+
+
+def _gap(sure: "Certificate") -> str:
+    if sure.stopped is None:
+        return "gap 0"
+    if sure.gap == 0.0:
+        return f"{STOPPED[sure.stopped]}, but the best is proved: gap 0"
+    return f"{STOPPED[sure.stopped]}: it is within {percent(sure.gap)} of the best"
+
+
+def traps(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each deployment whose goodput a short replay would have overstated."""
+    for rank, row in enumerate(rows, 1):
+        if row["trap_req_s"] is not None:
+            yield (
+                f"Trap: {row['deployment']} (rank {rank}) passes {number(row['trap_req_s'])} req/s on these requests "
+                f"alone while its queue grows; a longer replay sustains {number(row['goodput_req_s'])}."
+            )

@@ -1,0 +1,150 @@
+"""What earlier searches have simulated, by content: the same run is not simulated twice.
+
+A run to the end is kept with the latencies of its requests, so that another SLO can be judged on it; one that stopped
+early is kept as its verdict, which is good for its own SLO only. The key covers the requests and their times, the
+deployment, the cost model and the compiled source. The file is emptied of what was used longest ago when it grows
+beyond a limit, and may be deleted at any time.
+"""
+
+import hashlib
+import io
+import json
+import sqlite3
+import threading
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.compiled import cache_root, fingerprint
+from twofold.cost.roofline import Roofline
+from twofold.plan.document import deployment_mapping
+from twofold.simulate.result import Result
+from twofold.spec.deployment import Deployment
+from twofold.spec.slo import Slo
+from twofold.spec.workload import Workload
+
+FORMAT = 1
+CODE = fingerprint()
+MOST_BYTES = 400_000_000
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The latencies of a run to the end, as ``Result`` has them: float64[n] seconds, NaN where it never happened.
+
+    ``tbt`` holds the percentiles of all gaps that were asked for, by share.
+    """
+
+    ttft_s: Floats
+    tpot_s: Floats
+    max_tbt_s: Floats
+    e2e_s: Floats
+    slot_wait_s: Floats
+    completed: NDArray[np.bool_]
+    kv_peak: float
+    tbt: dict[float, float]
+    stopped: bool = False
+
+    @classmethod
+    def of(cls, result: Result, slo: Slo) -> "Recorded":
+        """What is kept of a run."""
+        shares = [limit.percentile / 100.0 for limit in slo.percentiles if limit.metric == "tbt"]
+        return cls(
+            ttft_s=result.ttft_s,
+            tpot_s=result.tpot_s,
+            max_tbt_s=result.max_tbt_s,
+            e2e_s=result.e2e_s,
+            slot_wait_s=result.slot_wait_s,
+            completed=result.completed,
+            kv_peak=result.kv_peak,
+            tbt={share: result.tbt_quantile(share) for share in shares},
+        )
+
+    def tbt_quantile(self, share: float) -> float:
+        """The gap that a share of all gaps do not exceed; KeyError when it was not kept."""
+        return self.tbt[share]
+
+    def judges(self, slo: Slo) -> bool:
+        """Whether everything that ``slo`` limits was kept."""
+        return all(limit.metric != "tbt" or limit.percentile / 100.0 in self.tbt for limit in slo.percentiles)
+
+    def to_bytes(self) -> bytes:
+        """Itself, for :meth:`from_bytes`."""
+        stream = io.BytesIO()
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)[:6]}
+        tbt = np.array(sorted(self.tbt.items())).reshape(-1, 2)
+        np.savez(stream, **arrays, kv_peak=np.array(self.kv_peak), tbt=tbt)
+        return stream.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Recorded":
+        """The run that :meth:`to_bytes` wrote."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as kept:
+            arrays = {field.name: kept[field.name] for field in fields(cls)[:6]}
+            tbt = {float(share): float(gap) for share, gap in kept["tbt"]}
+            return cls(**arrays, kv_peak=float(kept["kv_peak"]), tbt=tbt)
+
+
+class Cache:
+    """A file of runs and verdicts, shared by the threads of a search."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or cache_root() / "plans" / "runs.sqlite"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._file = sqlite3.connect(self.path, check_same_thread=False, timeout=30.0)
+        with self._lock, self._file:
+            self._file.execute("PRAGMA journal_mode=WAL")
+            self._file.execute("PRAGMA synchronous=OFF")
+            self._file.execute("CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, used REAL, content BLOB)")
+
+    def get(self, key: str) -> bytes | None:
+        """What is kept under ``key``, None where nothing is."""
+        with self._lock:
+            row = self._file.execute("SELECT content FROM runs WHERE key = ?", (key,)).fetchone()
+            if row is not None:
+                self._file.execute("UPDATE runs SET used = ? WHERE key = ?", (time.time(), key))
+        return None if row is None else bytes(row[0])
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep ``content`` under ``key``."""
+        with self._lock:
+            self._file.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (key, time.time(), content))
+
+    def close(self) -> None:
+        """Write what is new, and drop what was used longest ago beyond the limit."""
+        with self._lock:
+            total = 0
+            rows = self._file.execute("SELECT key, length(content) FROM runs ORDER BY used DESC").fetchall()
+            for key, size in rows:
+                total += size
+                if total > MOST_BYTES:
+                    self._file.execute("DELETE FROM runs WHERE key = ?", (key,))
+            self._file.commit()
+            self._file.close()
+
+
+def open_cache() -> Cache | None:
+    """The user's cache; None where no file can be written or read."""
+    try:
+        return Cache()
+    except (OSError, sqlite3.Error):
+        return None
+
+
+def key_of(workload: Workload, deployment: Deployment, slo: Slo, roofline: Roofline | None) -> str:
+    """A key for one run, equal only for equal runs; the SLO counts where it decides a split."""
+    follows = any(group.split == "slo" and group.split_tbt_s is None for group in deployment.groups)
+    parts = {
+        "format": FORMAT,
+        "code": CODE,
+        "workload": workload.content_key(),
+        "deployment": deployment_mapping(deployment),
+        "cost": repr(roofline),
+        "split": (slo.tbt_s or slo.tpot_s) if follows else None,
+    }
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()

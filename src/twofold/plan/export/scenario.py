@@ -1,0 +1,56 @@
+"""Twofold itself: a scenario file that ``twofold simulate`` runs as it is.
+
+The plan file keeps what describes its workload, not the requests; the scenario draws requests like them, at the
+rate that the plan promises. Another workload is a flag: ``twofold simulate run.yaml --set workload=trace.csv``.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from twofold.errors import SpecError
+from twofold.plan.document import deployment_mapping
+from twofold.plan.export.base import Exported, File, Order, Target, header
+from twofold.plan.export.manifests import document
+
+WRITTEN_FOR = "Twofold 0.1"
+DRAWN = "requests are drawn with the mean and median lengths of the workload, at the rate that the plan promises"
+MOST_REQUESTS = 2000
+
+
+def write(order: Order) -> Exported:
+    """``run.yaml``; SpecError for a plan file that does not describe its workload, or promises no rate."""
+    content = {
+        "workload": _workload(order),
+        "slo": str(order.chosen.slo),
+        "deployment": deployment_mapping(order.deployment),
+    }
+    text = header(order, WRITTEN_FOR, [DRAWN]) + document(content)
+    return Exported((File("run.yaml", text),), ("twofold simulate run.yaml",))
+
+
+def _workload(order: Order) -> dict[str, Any]:
+    rate = order.chosen.goodput_req_s
+    if not rate > 0:
+        raise SpecError("goodput_req_s", rate, "this deployment meets the limits at no rate; take another --rank")
+    facts: Any = order.chosen.document.get("workload")
+    try:
+        return {
+            "rate": round(rate, 6),
+            "requests": min(int(facts["requests"]), MOST_REQUESTS),
+            "prompt": _lengths(facts["prompt_tokens"]),
+            "output": _lengths(facts["output_tokens"]),
+        }
+    except (KeyError, TypeError) as error:
+        raise SpecError("workload", facts, f"accepted: a plan file with its requests and lengths ({error})") from None
+
+
+def _lengths(spread: Mapping[str, float]) -> str:
+    """A log-normal of this mean and median (sigma^2 = 2 ln(mean / median)); the mean for all where it is not larger."""
+    mean, median = spread["mean"], spread["p50"]
+    if mean <= median:
+        return f"fixed:{max(1, round(mean))}"
+    return f"lognormal:{mean:.6g}:{math.sqrt(2 * math.log(mean / median)):.4g}"
+
+
+TARGET = Target("twofold", WRITTEN_FOR, write)

@@ -1,0 +1,151 @@
+"""A finished plan: the ranked deployments, and the evidence for the ranking."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from twofold.cost.roofline import Roofline
+from twofold.plan.certify import Entry
+from twofold.plan.document import PLAN_VERSION, deployment_mapping
+from twofold.plan.goodput import Goodput
+from twofold.plan.objective import Objective
+from twofold.plan.resources import Resources, price_of, watts_of
+from twofold.plan.robust import Regret
+from twofold.plan.uncertainty import Interval
+from twofold.spec.deployment import Deployment
+from twofold.spec.model import Model
+from twofold.spec.slo import Slo
+from twofold.spec.workload import Workload
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What the ranking rests on.
+
+    Of so many ``candidates``, some were ruled out by their bound without a simulation, some by simulating one rate or
+    a few, the others were ``measured``. ``gap``: how much better than the best an unexamined one could be, as a share;
+    ``stopped`` is ``time`` or ``interrupted`` where the search ended early.
+    """
+
+    candidates: int
+    pruned_by_bound: int
+    pruned_by_probe: int
+    measured: int
+    gap: float
+    stopped: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A deployment and its goodput.
+
+    ``low`` and ``high`` are its 90 % interval in requests/s (None: not resampled) and ``swaps_with`` the ranks that
+    the noise could swap with its own; no rate above ``bound`` is possible, for ``bound_limit``; ``trap`` is the rate
+    at which a short replay passed while the queue still grew.
+    """
+
+    deployment: Deployment
+    found: Goodput
+    bound: float
+    bound_limit: str
+    low: float | None = None
+    high: float | None = None
+    swaps_with: tuple[int, ...] = ()
+    trap: float | None = None
+
+    @classmethod
+    def of(cls, entry: Entry, interval: Interval | None) -> "Candidate":
+        """The candidate of a measured entry."""
+        found = entry.found or Goodput(0.0, 0.0, "none", 0)
+        if found.limit == "bound":
+            found = Goodput(found.rate, found.attainment, entry.bound.limit, found.probes)
+        return cls(
+            deployment=entry.deployment,
+            found=found,
+            bound=entry.bound.rate,
+            bound_limit=entry.bound.limit,
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            swaps_with=() if interval is None else interval.swaps_with,
+            trap=entry.trap,
+        )
+
+    @property
+    def label(self) -> str:
+        """Its notation, and what the notation leaves out."""
+        return f"{self.deployment} (mixed pool)" if self.deployment.mixed_pool else str(self.deployment)
+
+    @property
+    def per_device(self) -> float:
+        """Goodput per device, requests/s."""
+        return self.found.rate / self.deployment.devices_total
+
+    def row(self) -> dict[str, Any]:
+        """As the ranked table and the plan file have it."""
+        return {
+            "deployment": self.label,
+            "devices": self.deployment.devices_total,
+            "goodput_req_s": self.found.rate,
+            "goodput_per_device_req_s": self.per_device,
+            "usd_per_hour": price_of(self.deployment),
+            "watts": watts_of(self.deployment),
+            "attainment": self.found.attainment,
+            "limit": self.found.limit,
+            "bound_req_s": self.bound,
+            "bound_limit": self.bound_limit,
+            "low_req_s": self.low,
+            "high_req_s": self.high,
+            "swaps_with": list(self.swaps_with),
+            "trap_req_s": self.trap,
+            "probes": self.found.probes,
+            "spec": deployment_mapping(self.deployment),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ranked candidates, best first, and what they were ranked for.
+
+    ``regret`` is the table of several workloads, where the ranking is by it.
+    """
+
+    candidates: list[Candidate]
+    model: Model
+    resources: Resources
+    slo: Slo
+    workload: Workload
+    objective: Objective
+    certificate: Certificate
+    roofline: Roofline | None = None
+    regret: Regret | None = None
+    rows: list[dict[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", [candidate.row() for candidate in self.candidates])
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that serves the objective best."""
+        return self.candidates[0]
+
+    @property
+    def budget(self) -> dict[str, int | None]:
+        """Devices by kind; None where only dollars or watts limit them."""
+        return self.resources.counts()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan file: seconds, requests/s."""
+        return {
+            "version": PLAN_VERSION,
+            "model": self.model.name,
+            "gpus": self.budget,
+            "usd_per_hour": self.resources.usd_per_hour,
+            "watts": self.resources.watts,
+            "objective": self.objective.name,
+            "target_rate_req_s": self.objective.target,
+            "slo": str(self.slo),
+            "workload": self.workload.describe(),
+            "certificate": vars(self.certificate),
+            "regret": None if self.regret is None else self.regret.to_dict(),
+            "best": self.rows[0],
+            "candidates": self.rows,
+        }
