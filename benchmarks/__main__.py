@@ -1,12 +1,13 @@
 """Run every benchmark with its defaults."""
 
-from benchmarks import day, simulate_speed, startup
+from benchmarks import day, plan, simulate_speed, startup
 
 
 def main() -> None:
     for title, benchmark in (
         ("Start-up of the command, warm compile cache", startup),
         ("Simulated requests per CPU-second, all metrics on", simulate_speed),
+        ("A certified plan", plan),
         ("A day of a fleet", day),
     ):
         print(f"\n{title}\n")

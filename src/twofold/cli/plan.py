@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from twofold.cli import options
+from twofold.cli import options, plan_flags
 from twofold.cli.inputs import read_roofline, read_scenario
 from twofold.cli.progress import progress
 from twofold.cli.ranking import plan_report
@@ -26,170 +26,79 @@ if TYPE_CHECKING:
 
 LISTED = 10
 SEARCHED = ("deployment", "device", "link", "router", "transfer", "layerwise")
-SEARCH = "Search"
 INTERRUPTED = 130
-
-Gpus = Annotated[
-    str | None,
-    typer.Option(
-        "--gpus",
-        metavar="BUDGET",
-        help='Devices to spend, such as 8xH100 or "8xH100 + 16xA100"; kinds alone, as in "H100 + A100", with --within '
-        "or a --target-rate.",
-    ),
-]
-Within = Annotated[
-    str | None, typer.Option(metavar="AMOUNT", help="What all may cost or draw, such as 150$/h or 40kW.")
-]
-Aim = Annotated[
-    str,
-    typer.Option(
-        "--objective",
-        metavar="WHAT",
-        help="goodput, goodput-per-gpu, goodput-per-dollar or goodput-per-watt; or, for a --target-rate, cost, power "
-        "or pareto.",
-    ),
-]
-TargetRate = Annotated[
-    float | None, typer.Option(metavar="R", help="Requests a second that must be served, for the least.")
-]
-Requests = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N",
-        help="Replay the first N requests at every rate tried, or make N; 5000 when not given.",
-        rich_help_panel=options.WORKLOAD,
-    ),
-]
-Robust = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TRACE",
-        help="Choose what loses least on this workload as well; may be repeated.",
-        rich_help_panel=options.WORKLOAD,
-    ),
-]
-Time = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        metavar="T",
-        help="Stop after so long, such as 30s, and say how far from the best.",
-        rich_help_panel=SEARCH,
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="Simulate on N cores; all of them when not given.", rich_help_panel=SEARCH),
-]
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS", help="Simulate on a Ray cluster (extra twofold[ray]), such as auto.", rich_help_panel=SEARCH
-    ),
-]
-Cache = Annotated[
-    bool,
-    typer.Option(
-        "--cache/--no-cache",
-        metavar="",
-        help="Use what earlier searches have simulated, and keep this.",
-        rich_help_panel=SEARCH,
-    ),
-]
-Resamples = Annotated[
-    int,
-    typer.Option(metavar="N", min=0, help="Resamplings behind the 90 % intervals; 0 for none.", rich_help_panel=SEARCH),
-]
-Top = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Prove and show the N best.", rich_help_panel=options.OUTPUT)
-]
-Explain = Annotated[
-    bool,
-    typer.Option(
-        "--explain",
-        metavar="",
-        help="Say what binds the best, and what would change it.",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
-Save = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.json", help="Write the plan, for `twofold export`.", rich_help_panel=options.OUTPUT),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="Write the evidence as one page.", rich_help_panel=options.OUTPUT),
-]
-Pictures = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="Write the pictures of the page as .svg and .png.", rich_help_panel=options.OUTPUT
-    ),
-]
 
 
 def run(
     source: options.Source = None,
     model: options.Model = None,
-    gpus: Gpus = None,
+    gpus: plan_flags.Gpus = None,
     slo: options.Slo = None,
-    within: Within = None,
-    objective: Aim = "goodput",
-    target_rate: TargetRate = None,
+    within: plan_flags.Within = None,
+    objective: plan_flags.Aim = "goodput",
+    target_rate: plan_flags.TargetRate = None,
+    system: plan_flags.For = None,
     rate: options.Rate = None,
     speedup: options.Speedup = None,
-    requests: Requests = None,
+    requests: plan_flags.Requests = None,
     prompt: options.Prompt = None,
     output: options.Output = None,
     arrivals: options.Arrivals = None,
     seed: options.Seed = None,
-    robust: Robust = None,
+    robust: plan_flags.Robust = None,
     settings: options.Set = None,
-    time: Time = None,
-    workers: Workers = None,
-    ray: Ray = None,
-    cache: Cache = True,
-    resamples: Resamples = 6,
+    time: plan_flags.Time = None,
+    workers: plan_flags.Workers = None,
+    ray: plan_flags.Ray = None,
+    cache: plan_flags.Cache = True,
+    resamples: plan_flags.Resamples = 6,
     json: options.Json = False,
-    top: Top = LISTED,
-    explain: Explain = False,
-    save: Save = None,
-    report: Report = None,
-    pictures: Pictures = None,
+    top: plan_flags.Top = LISTED,
+    explain: plan_flags.Explain = False,
+    save: plan_flags.Save = None,
+    report: plan_flags.Report = None,
+    pictures: plan_flags.Pictures = None,
 ) -> None:
     """Find the deployment with the highest goodput on a budget, and prove it."""
-    scenario = read_scenario(
-        source,
-        settings,
-        model=model,
-        slo=slo,
-        rate=rate,
-        speedup=speedup,
-        requests=requests,
-        prompt=prompt,
-        output=output,
-        arrivals=arrivals,
-        seed=seed,
-    )
+    drawn = {"prompt": prompt, "output": output, "arrivals": arrivals, "seed": seed}
+    timed = {"rate": rate, "speedup": speedup, "requests": requests}
+    scenario = read_scenario(source, settings, model=model, slo=slo, **timed, **drawn)
     wanted = _wanted(scenario, gpus)
-    wanted |= {"within": within, "objective": objective, "target_rate": target_rate, "keep": top}
-    wanted |= {"time_limit_s": _seconds(time), "samples": resamples, "cached": cache}
+    wanted |= {"within": within, "objective": objective, "target_rate": target_rate, "system": system}
+    wanted |= {"keep": top, "samples": resamples, "cached": cache, "time_limit_s": _seconds(time)}
+    _check_writable(save, report, pictures)
     with _pool(workers, ray) as pool, progress() as shown:
         found = _planned(scenario, robust, wanted | {"pool": pool, "progress": shown})
     _write(found, save, report, pictures)
     if json:
         print_json(found.to_dict())
-        return
-    print(plan_report(found, top))
-    if found.regret is not None:
-        from twofold.cli.explanation import regret_table
+    else:
+        print(plan_report(found, top))
+        _tell_more(found, explain)
+    if found.certificate.stopped == "interrupted":
+        raise typer.Exit(INTERRUPTED)
 
+
+def _tell_more(found: "Plan", explain: bool) -> None:
+    from twofold.cli.explanation import regret_table
+
+    if found.regret is not None:
         print("", regret_table(found.regret), sep="\n")
     if explain:
         print("", _explained(found), sep="\n")
-    if found.certificate.stopped == "interrupted":
-        raise typer.Exit(INTERRUPTED)
+
+
+def _check_writable(save: Path | None, report: Path | None, pictures: Path | None) -> None:
+    """Before a long search: SpecError for files that could not be written after it."""
+    for flag, path in (("--save", save), ("--report", report)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise SpecError(flag, str(path), f"no folder {path.parent}")
+        if path is not None and path.is_dir():
+            raise SpecError(flag, str(path), "it is a folder; name a file")
+    if report is not None or pictures is not None:
+        from twofold.plan.report.drawing import need_pictures
+
+        need_pictures()
 
 
 def _wanted(scenario: "Scenario", gpus: str | None) -> dict[str, Any]:

@@ -16,9 +16,12 @@ DIGITS = 3
 def nearest_possible(question: Question, space: Space, target: float | None) -> str:
     """One line: that nothing keeps the SLO, and what the deployment nearest to it reaches, one request at a time."""
     slo, model = question.slo, space.model.name
+    tried = _fastest(space)
+    if not tried:
+        return f"{space.system} can run no deployment of {model} on {space.resources} that is tried"
     rate = "any rate" if target is None else f"{target:g} req/s"
     deployment, reached = min(
-        ((each, _alone(question, each)) for each in _fastest(space)),
+        ((each, _alone(question, each)) for each in tried),
         key=lambda pair: max(pair[1][metric] / limit for metric, limit in _limits(question).items()),
     )
     kept = ", ".join(f"{metric}<={format_duration(_rounded_up(value))}" for metric, value in reached.items())

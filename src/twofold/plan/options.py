@@ -47,7 +47,7 @@ class Way:
         if found is None:
             return None
         counts = (max(found),) if len(self.sides) == 1 else found
-        return counts if self.allows(counts) else None
+        return counts if self.allows(counts) and self.space.runs(self.deployment(counts)) else None
 
     def allows(self, counts: tuple[int, ...]) -> bool:
         """Whether so many can be had."""

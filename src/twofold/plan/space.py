@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from twofold.errors import SpecError
+from twofold.plan.export.targets import runs
 from twofold.plan.resources import Resources, price_of, watts_of
 from twofold.plan.shapes import Options, Shape, colocated, decode_side, prefill_side, shapes_of
 from twofold.spec.deployment import Deployment, Router
@@ -18,22 +19,30 @@ MIXTURE_POLICY: Options = {"policy": "chunked", "budget_tokens": 512}
 
 @dataclass(frozen=True)
 class Space:
-    """Deployments of ``model`` on ``resources``, with one ``router``; ``capped``: with capped decode devices too."""
+    """Deployments of ``model`` on ``resources``, with one ``router``; ``capped``: with capped decode devices too.
+
+    ``system`` names a target of ``plan.export``: only what it can run.
+    """
 
     model: Model
     resources: Resources
     slo: Slo
     router: Router = "least-tokens"
     capped: bool = False
+    system: str | None = None
 
     def __iter__(self) -> Iterator[Deployment]:
         """Every deployment that leaves no room for one more replica, each once."""
         seen: set[str] = set()
         for deployment in self._all():
             text = f"{deployment} {deployment.mixed_pool}"
-            if text not in seen and self.resources.allow(deployment):
+            if text not in seen and self.resources.allow(deployment) and self.runs(deployment):
                 seen.add(text)
                 yield deployment
+
+    def runs(self, deployment: Deployment) -> bool:
+        """Whether the system that is asked for, if any, can run ``deployment``."""
+        return self.system is None or runs(self.system, deployment, self.slo)
 
     def with_smaller(self, largest: int) -> Iterator[Deployment]:
         """Those of the resources, and of so many devices of each kind, from one to ``largest``; each once."""

@@ -27,7 +27,12 @@ class Interval:
 def intervals(
     question: Question, ranked: Sequence[Entry], pool: Pool, times: int, samples: int = SAMPLES
 ) -> list[Interval]:
-    """The interval of each of ``ranked``: its goodput, give or take the spread over ``samples`` block bootstraps."""
+    """The interval of each of ``ranked``: its goodput, give or take the spread over ``samples`` block bootstraps.
+
+    None at all for fewer than two samples, which have no spread.
+    """
+    if samples < 2:
+        return []
     tasks = [
         Another(entry.deployment, entry.found.rate, times if entry.trap else 1, seed)
         for entry in ranked

@@ -43,6 +43,11 @@ def test_identifiers_and_what_refers_to_them_stay_together(drawing):
     assert names.isdisjoint(re.findall(r'\bid="([^"]+)"', drawing.inline(Size(500, 100))))
 
 
+def test_the_same_picture_is_the_same_bytes(drawing):
+    assert drawing.inline(drawing.wide) == drawing.inline(drawing.wide)
+    assert drawing.files() == drawing.files()
+
+
 def test_what_a_user_wrote_is_text_in_a_picture(drawing):
     assert "<script" not in drawing.inline(drawing.wide)
     assert "&lt;script" in drawing.inline(drawing.wide)

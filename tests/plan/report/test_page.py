@@ -109,15 +109,6 @@ def test_the_page_is_small(html):
     assert len(html.encode()) < 3_000_000
 
 
-def test_the_same_evidence_gives_the_same_page(evidence, html, monkeypatch):
-    from twofold.plan.report.drawing import Drawing
-    from twofold.plan.report.pictures import pictures_of
-
-    monkeypatch.setattr(Drawing, "inline", lambda self, size: self.name)
-    once, again = (page(evidence, pictures_of(evidence)) for _ in range(2))
-    assert once == again
-
-
 def test_what_a_user_wrote_is_only_text(evidence, monkeypatch):
     from twofold.plan.report.drawing import Drawing
     from twofold.plan.report.pictures import pictures_of

@@ -48,7 +48,7 @@ LOOK: dict[str, Any] = {
     },
     "view": {"stroke": None},
 }
-IDENTIFIER = re.compile(r'(\bid="|url\(#|href="#)')
+IDENTIFIER = re.compile(r'(\bid="|url\(#|href="#)([^")]+)')
 
 
 class Size(NamedTuple):
@@ -80,8 +80,7 @@ class Drawing:
     def inline(self, size: Size) -> str:
         """SVG to put into a page: no background, identifiers of its own, hidden from screen readers."""
         svg = _svg(themed(self.draw(size)))
-        prefix = f"{self.name}-{'narrow' if size.narrow else 'wide'}-"
-        svg = IDENTIFIER.sub(lambda match: match[1] + prefix, svg)
+        svg = _renamed(svg, f"{self.name}-{'narrow' if size.narrow else 'wide'}")
         svg = re.sub(r' (role|aria-[a-z]+)="[^"]*"', "", svg)
         return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
 
@@ -89,7 +88,7 @@ class Drawing:
         """The wide picture with its title on white paper, by ending: ``svg``, ``png`` (twice the pixels)."""
         import vl_convert
 
-        svg = _svg(themed(self.draw(self.wide), title=self.title, background=PAPER.light))
+        svg = _renamed(_svg(themed(self.draw(self.wide), title=self.title, background=PAPER.light)), self.name)
         return {"svg": svg.encode(), "png": bytes(vl_convert.svg_to_png(svg, scale=PNG_SCALE))}
 
 
@@ -107,6 +106,12 @@ def themed(chart: Any, title: str = "", background: str = "transparent") -> dict
     if title:
         return specification | {"title": title, "padding": FILE_PX}
     return specification | {"padding": PAGE_PX}
+
+
+def _renamed(svg: str, prefix: str) -> str:
+    """The same picture with its identifiers numbered under ``prefix``: those of vl-convert count on from the last."""
+    numbers: dict[str, int] = {}
+    return IDENTIFIER.sub(lambda found: f"{found[1]}{prefix}-{numbers.setdefault(found[2], len(numbers))}", svg)
 
 
 def _svg(specification: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ from twofold.plan.pool import Pool
 from twofold.plan.ranking import Candidate, Plan
 from twofold.plan.report.kinds import kind_of
 from twofold.plan.resources import Kind, Resources
-from twofold.plan.search import LONG, PRECISION, entry_of
+from twofold.plan.search import PRECISION
+from twofold.plan.searches import LONG, entry_of
 from twofold.plan.space import Space
 from twofold.simulate.run import Progress
 

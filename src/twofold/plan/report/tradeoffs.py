@@ -66,7 +66,7 @@ def _tradeoff(evidence: Evidence, cost: str, tail: str, size: Size) -> alt.Layer
 
 def _span(values: pl.Series, room: float) -> tuple[float, float]:
     """The ends of a logarithmic axis, with ``room`` of its length free below the smallest value, for names."""
-    low, high = float(values.min()), float(values.max()) * 1.06  # type: ignore[arg-type]
+    low, high = float(values.min()), float(values.max()) * 1.12  # type: ignore[arg-type]
     return low / (max(high / low, 1.3) ** (room / (1.0 - room))), high
 
 

@@ -1,0 +1,100 @@
+"""The two searches behind ``plan``: for the highest rate, and for the least that serves a target rate."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from twofold.plan.bounds import Bound, Bounds
+from twofold.plan.certify import Certifier, Entry
+from twofold.plan.examine import Question
+from twofold.plan.goodput import Grid
+from twofold.plan.objective import Objective
+from twofold.plan.options import ways
+from twofold.plan.pareto import front
+from twofold.plan.pool import Pool
+from twofold.plan.provision import Provisioner, at_target, measured
+from twofold.plan.ranking import Certificate
+from twofold.plan.space import Space
+from twofold.simulate.run import Progress
+from twofold.spec.deployment import Deployment
+
+LONG = 20_000
+"""Requests of the longer replay that the goodput of the best must last through."""
+SMALL_UNIT = 16
+"""Devices of each kind up to which every smaller budget is tried, where less may be better than all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Searching:
+    """What both searches need: ``keep`` best are proved, until ``deadline`` of ``time.monotonic``."""
+
+    question: Question
+    bounds: Bounds
+    space: Space
+    aim: Objective
+    pool: Pool
+    keep: int
+    deadline: float | None = None
+    progress: Progress | None = None
+
+    @property
+    def times(self) -> int:
+        """How often the requests are repeated in a longer replay."""
+        return max(2, math.ceil(LONG / len(self.question.workload)))
+
+    def run(self) -> tuple[list[Entry], Certificate]:
+        """The measured entries, best first, and what was ruled out."""
+        return self.highest() if self.aim.target is None else self.least(self.aim.target)
+
+    def highest(self) -> tuple[list[Entry], Certificate]:
+        """The deployments with the highest rate, in the unit of the objective."""
+        grid = self.question.grid
+        entries = [entry_of(each, self.bounds(each), self.aim, grid) for each in self._deployments()]
+        rate = self.question.workload.rate
+        start = grid.below(rate if 0 < rate < math.inf else 1.0)
+        search = Certifier(
+            self.question, entries, self.keep, self.pool, self.times, start, self.deadline, self.progress
+        )
+        ranked = search.run()
+        asked = sum(entry.asked for entry in entries)
+        certificate = Certificate(
+            candidates=len(entries),
+            pruned_by_bound=len(entries) - asked,
+            pruned_by_probe=asked - len(ranked),
+            measured=len(ranked),
+            gap=search.gap(),
+            stopped=search.stopped,
+        )
+        return ranked, certificate
+
+    def least(self, target: float) -> tuple[list[Entry], Certificate]:
+        """The ways to serve ``target`` requests/s that take least, or those that no other beats in every respect."""
+        aimed = replace(self.question, workload=at_target(self.question.workload, target))
+        every, pareto = list(ways(self.space, self.bounds, self.aim)), self.aim.name == "pareto"
+        search = Provisioner(aimed, every, self.pool, None if pareto else self.keep, self.deadline, self.progress)
+        found = search.run()
+        found = front(aimed, found, self.pool) if pareto else found[: self.keep]
+        certificate = Certificate(
+            candidates=len(every),
+            pruned_by_bound=len(every) - len(search.asked),
+            pruned_by_probe=len(search.asked) - len(search.found),
+            measured=len(search.found),
+            gap=0.0 if search.stopped is None else search.gap(),
+            stopped=search.stopped,
+        )
+        return measured(self.question, found, self.pool), certificate
+
+    def _deployments(self) -> Iterable[Deployment]:
+        return self.space if self.aim.name == "goodput" else self.space.with_smaller(SMALL_UNIT)
+
+
+def entry_of(deployment: Deployment, bound: Bound, aim: Objective, grid: Grid) -> Entry:
+    """A deployment of which only the bound is known."""
+    return Entry(deployment, bound, aim.weight(deployment), highest_step(bound, grid))
+
+
+def highest_step(bound: Bound, grid: Grid) -> int:
+    """The last step of the grid that a bound allows."""
+    if bound.rate <= 0.0:
+        return grid.lowest - 1
+    return grid.highest if math.isinf(bound.rate) else grid.below(bound.rate) - 1
