@@ -8,7 +8,20 @@ from typing import Annotated, Any, cast
 import typer
 from typer.main import get_command
 
-from twofold.cli import compare, devices, export, figures, links, models, plan, simulate, version
+from twofold.cli import (
+    budget,
+    compare,
+    devices,
+    distserve,
+    export,
+    figures,
+    links,
+    models,
+    multiplexing,
+    plan,
+    simulate,
+    version,
+)
 from twofold.errors import SpecError
 
 BAD_INPUT = 2
@@ -20,7 +33,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (simulate, plan, export, compare, figures, models, devices, links, version):
+VERBS = (
+    simulate,
+    compare,
+    plan,
+    export,
+    distserve,
+    budget,
+    multiplexing,
+    figures,
+    models,
+    devices,
+    links,
+    version,
+)
+for verb in VERBS:
     app.command(verb.__name__.rpartition(".")[2])(verb.run)
 
 
