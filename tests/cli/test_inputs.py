@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from twofold.cli.inputs import read_scenario
+from twofold.cli.inputs import read_roofline, read_scenario
+from twofold.cost.fitted import Fitted
+from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 
 SCENARIO = """
@@ -58,3 +60,58 @@ def test_no_trace_needs_rate_and_requests(flags: dict[str, object]) -> None:
 def test_a_trace_refuses_flags_of_made_requests(flag: str) -> None:
     with pytest.raises(SpecError, match=f"--{flag}"):
         read_scenario("sample", None, **{flag: "poisson"})
+
+
+FIT = """engine,model,tp,phase,a_const_ms,b_per_token_ms,c_ms,large_bs_threshold,hardware
+one,llama-3-8b,1,prefill,20,0.1,0,,H100
+one,llama-3-8b,1,decoding_smallbs,15,6e-4,0.04,,H100
+one,llama-3-8b,1,decoding_largebs,7,5e-4,0.15,95,H100
+two,llama-3-8b,1,prefill,10,0.1,0,,H100
+two,llama-3-8b,1,decoding_smallbs,15,6e-4,0.04,,H100
+two,llama-3-8b,1,decoding_largebs,7,5e-4,0.15,95,H100
+"""
+
+
+@pytest.fixture
+def fit_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fit.csv").write_text(FIT)
+    return "fit.csv"
+
+
+def test_without_a_file_the_cost_is_the_roofline_with_its_constants() -> None:
+    assert read_roofline(read_scenario("sample", ["cost.flop_efficiency=0.5"])) == Roofline(flop_efficiency=0.5)
+
+
+def test_a_cost_file_is_read_with_its_engine_and_the_constants_that_it_lacks(fit_file: str) -> None:
+    settings = ["cost.engine=two", "cost.host_bytes_per_s=1e9"]
+    costs = read_roofline(read_scenario("sample", settings, cost=fit_file))
+    assert isinstance(costs, Fitted)
+    assert [row.prompt[0].base_s for row in costs.rows.values()] == [0.01]
+    assert costs.host_bytes_per_s == 1e9
+
+
+def test_a_cost_file_lies_by_the_scenario_and_a_flag_by_the_user(fit_file: str, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "scenario.yaml").write_text(SCENARIO + "cost: {file: own.csv, engine: one}\n")
+    (folder / "own.csv").write_text(FIT.replace(",20,", ",30,"))
+    path = str(folder / "scenario.yaml")
+    for flags, base_s in (({}, 0.03), ({"cost": fit_file}, 0.02)):
+        costs = read_roofline(read_scenario(path, None, **flags))
+        assert isinstance(costs, Fitted)
+        assert next(iter(costs.rows.values())).prompt[0].base_s == base_s
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        (["cost.engine=one", "cost.flop_efficiency=0.5"], "flop_efficiency"),
+        ([], "engine"),
+        (["cost.engine=three"], "engine"),
+        (["cost.engine=one", "cost.speed=3"], "speed"),
+    ],
+)
+def test_what_has_no_effect_beside_a_cost_file_is_refused(fit_file: str, settings: list[str], field: str) -> None:
+    with pytest.raises(SpecError, match=rf"cost\.{field}"):
+        read_roofline(read_scenario("sample", settings, cost=fit_file))

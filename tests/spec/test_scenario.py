@@ -155,3 +155,9 @@ def test_a_file_that_is_no_scenario(tmp_path: Path, text: str, message: str) -> 
     assert "\n" not in str(caught.value)
     with pytest.raises(SpecError, match="no such file"):
         load_scenario(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("cost", [{"engine": "vllm"}, {"file": 3}, {"flop_efficiency": "fast"}])
+def test_a_cost_is_numbers_and_a_file_with_its_engine(cost):
+    with pytest.raises(SpecError, match="cost"):
+        scenario_from({"cost": cost})

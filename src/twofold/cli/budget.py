@@ -30,13 +30,14 @@ def run(
     output: options.Output = None,
     arrivals: options.Arrivals = None,
     seed: options.Seed = None,
+    cost: options.Cost = None,
     settings: options.Set = None,
     json: options.Json = False,
 ) -> None:
     """Choose the token budget of a chunked replica for the load that comes to it, as Sarathi-Serve does."""
     drawn = {"prompt": prompt, "output": output, "arrivals": arrivals, "seed": seed}
     timed = {"rate": rate, "speedup": speedup, "requests": requests}
-    scenario = read_scenario(source, settings, model=model, device=device, **timed, **drawn)
+    scenario = read_scenario(source, settings, model=model, device=device, cost=cost, **timed, **drawn)
     for flag, value in (("--model", scenario.model), ("--device", scenario.device)):
         if value is None:
             raise SpecError(flag, "", "name one of the catalog")

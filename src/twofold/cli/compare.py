@@ -44,6 +44,7 @@ def run(
     transfer: options.Transfer = None,
     layerwise: options.Layerwise = None,
     policy_file: options.PolicyFile = None,
+    cost: options.Cost = None,
     settings: options.Set = None,
     json: options.Json = False,
 ) -> None:
@@ -71,6 +72,7 @@ def run(
             router=router,
             transfer=transfer,
             layerwise=layerwise,
+            cost=cost,
         )
         for text in deploy
     ]

@@ -46,6 +46,7 @@ def run(
     output: options.Output = None,
     arrivals: options.Arrivals = None,
     seed: options.Seed = None,
+    cost: options.Cost = None,
     settings: options.Set = None,
     json: options.Json = False,
     top: Top = LISTED,
@@ -53,7 +54,7 @@ def run(
     """Place prefill and decode instances as DistServe does: each phase by itself, then whole replicas of either."""
     drawn = {"prompt": prompt, "output": output, "arrivals": arrivals, "seed": seed}
     timed = {"rate": rate, "speedup": speedup, "requests": requests}
-    scenario = read_scenario(source, settings, model=model, device=device, slo=slo, **timed, **drawn)
+    scenario = read_scenario(source, settings, model=model, device=device, slo=slo, cost=cost, **timed, **drawn)
     limits = scenario.read_slo()
     for flag, value in (("--model", scenario.model), ("--device", scenario.device), ("--slo", limits)):
         if value is None:

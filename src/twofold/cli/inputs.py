@@ -3,31 +3,35 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twofold.errors import SpecError
 
 if TYPE_CHECKING:
-    from twofold.cost.roofline import Roofline
+    from twofold.cost.contract import CostModel
     from twofold.spec.scenario import Scenario
 
 SCENARIO_ENDINGS = (".yaml", ".yml")
 DRAWN_ONLY = ("prompt", "output", "arrivals")
 DRAWN = ("rate", "requests", *DRAWN_ONLY)
-INSIDE = {"link_per": "deployment.link_per", "fabric": "deployment.fabric_bytes_per_s"}
+INSIDE = {"link_per": "deployment.link_per", "fabric": "deployment.fabric_bytes_per_s", "cost": "cost.file"}
+WITH_A_FILE = ("host_bytes_per_s", "disk_bytes_per_s", "power_exponent", "memory_power")
 
 
 def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: object) -> "Scenario":
     """The scenario of a command line.
 
     ``source`` is a trace, a scenario file, or None for a workload that is made from the flags ``rate``,
-    ``requests``, ``prompt``, ``output`` and ``arrivals``. ``flags`` are fields of a scenario, or ``link_per`` and
-    ``fabric`` of its deployment; None where not given. ``settings`` are ``a.b=c`` overrides and come last.
-    Raises SpecError.
+    ``requests``, ``prompt``, ``output`` and ``arrivals``. ``flags`` are fields of a scenario, ``link_per`` and
+    ``fabric`` of its deployment, or its ``cost`` file; None where not given. ``settings`` are ``a.b=c`` overrides and
+    come last. Raises SpecError.
     """
     from twofold.spec.scenario import load_scenario, scenario_from
 
     given = {name: value for name, value in flags.items() if value is not None}
+    if "cost" in given:
+        given["cost"] = str(Path(str(given["cost"])).absolute())
     if source is not None and source.endswith(SCENARIO_ENDINGS):
         written = load_scenario(source)
         places = _places(isinstance(written.workload, dict), isinstance(written.deployment, dict))
@@ -38,15 +42,25 @@ def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: o
     return scenario_from(workload, [*_overrides(given, _places(source is None, False)), *(settings or ())])
 
 
-def read_roofline(scenario: "Scenario") -> "Roofline":
-    """The cost model with the constants that the scenario sets; SpecError for one that does not exist."""
+def read_roofline(scenario: "Scenario") -> "CostModel":
+    """The cost model of the scenario: its file, or the roofline, with the constants that it sets.
+
+    SpecError for a constant that does not exist, or that has no effect beside a file.
+    """
     from twofold.cost.roofline import Roofline
 
-    known = [constant.name for constant in fields(Roofline)]
-    for name, value in scenario.cost.items():
+    file = scenario.cost_file
+    known = [constant.name for constant in fields(Roofline)] if file is None else WITH_A_FILE
+    for name, value in scenario.cost_constants.items():
         if name not in known:
-            raise SpecError(f"cost.{name}", value, f"no such constant; the constants are {', '.join(known)}")
-    return Roofline(**scenario.cost)
+            beside = "" if file is None else f" beside {file.name}"
+            raise SpecError(f"cost.{name}", value, f"no such constant{beside}; the constants are {', '.join(known)}")
+    roofline = Roofline(**scenario.cost_constants)
+    if file is None:
+        return roofline
+    from twofold.cost.tables import read_costs
+
+    return read_costs(file, scenario.cost_engine, roofline)
 
 
 def _places(drawn: bool, grouped: bool) -> dict[str, str | None]:

@@ -20,6 +20,7 @@ from twofold.cli import (
     multiplexing,
     plan,
     simulate,
+    splitwise,
     version,
 )
 from twofold.errors import SpecError
@@ -39,6 +40,7 @@ VERBS = (
     plan,
     export,
     distserve,
+    splitwise,
     budget,
     multiplexing,
     figures,

@@ -106,6 +106,14 @@ Layerwise = Annotated[
         show_default=False,
     ),
 ]
+Cost = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.csv",
+        help="Step times from this file of measurements or coefficients, instead of the roofline.",
+        rich_help_panel=DEPLOYMENT,
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(

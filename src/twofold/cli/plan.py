@@ -46,6 +46,7 @@ def run(
     arrivals: options.Arrivals = None,
     seed: options.Seed = None,
     robust: plan_flags.Robust = None,
+    cost: options.Cost = None,
     settings: options.Set = None,
     time: plan_flags.Time = None,
     workers: plan_flags.Workers = None,
@@ -62,7 +63,7 @@ def run(
     """Find the deployment with the highest goodput on a budget, and prove it."""
     drawn = {"prompt": prompt, "output": output, "arrivals": arrivals, "seed": seed}
     timed = {"rate": rate, "speedup": speedup, "requests": requests}
-    scenario = read_scenario(source, settings, model=model, slo=slo, **timed, **drawn)
+    scenario = read_scenario(source, settings, model=model, slo=slo, cost=cost, **timed, **drawn)
     wanted = _wanted(scenario, gpus)
     wanted |= {"within": within, "objective": objective, "target_rate": target_rate, "system": system}
     wanted |= {"keep": top, "samples": resamples, "cached": cache, "time_limit_s": _seconds(time)}

@@ -65,6 +65,7 @@ def run(
     transfer: options.Transfer = None,
     layerwise: options.Layerwise = None,
     policy_file: options.PolicyFile = None,
+    cost: options.Cost = None,
     settings: options.Set = None,
     json: options.Json = False,
     per_request: PerRequest = None,
@@ -91,6 +92,7 @@ def run(
         router=router,
         transfer=transfer,
         layerwise=layerwise,
+        cost=cost,
     )
     with policies_of(policy_file):
         result = simulated(scenario, per_request, timeline)

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Unpack
 
 import numpy as np
 
+from twofold.cost.contract import CostModel, Options
 from twofold.cost.step import COST, Load, chunk_pairs, full_speed
 from twofold.cost.step import step_seconds as _step_seconds
 from twofold.errors import SpecError
@@ -45,31 +47,34 @@ class Roofline:
         if self.power_exponent < 1:
             raise SpecError("cost.power_exponent", self.power_exponent, "accepted: 1 or more")
 
+    def describe(self) -> str:
+        """All constants in one line."""
+        return "roofline, " + ", ".join(f"{name} = {value:g}" for name, value in asdict(self).items())
+
+    def knows(self, model: Model, device: Device, tp: int, power_cap_w: float | None = None) -> bool:
+        """Whether the heads of the model can be cut so; any power cap that the device has will do."""
+        return model.heads % tp == 0
+
+    def record(self, model: Model, device: Device, **options: Unpack[Options]) -> np.recarray:
+        """One COST record (an array of length 1), see :meth:`CostModel.record`."""
+        tp, pp, spread = options.get("tp", 1), options.get("pp", 1), options.get("expert_parallel", False)
+        _check_parallel(model, tp, pp, spread)
+        record = np.zeros(1, COST).view(np.recarray)
+        cost = record[0]
+        _fill_model(cost, model, tp, pp)
+        _fill_device(cost, model, device, self, options.get("power_cap_w"))
+        _fill_exchange(cost, model, tp, pp, spread, options.get("link") or catalog.link(device.intra_link))
+        cost.layers, cost.stages, cost.devices = model.layers, pp, tp * pp
+        cost.overhead_s = self.step_overhead_s / pp
+        cost.contention_decode, cost.contention_prefill = options.get("contention", (1.0, 1.0))
+        return record
+
 
 def cost_record(
-    model: Model,
-    device: Device,
-    *,
-    tp: int = 1,
-    pp: int = 1,
-    expert_parallel: bool = False,
-    power_cap_w: float | None = None,
-    link: Link | None = None,
-    roofline: Roofline | None = None,
-    contention: tuple[float, float] = (1.0, 1.0),
+    model: Model, device: Device, *, roofline: CostModel | None = None, **options: Unpack[Options]
 ) -> np.recarray:
-    """One COST record (an array of length 1) for one replica; ``link`` joins its devices (default: the device's)."""
-    constants = roofline or Roofline()
-    _check_parallel(model, tp, pp, expert_parallel)
-    record = np.zeros(1, COST).view(np.recarray)
-    cost = record[0]
-    _fill_model(cost, model, tp, pp)
-    _fill_device(cost, model, device, constants, power_cap_w)
-    _fill_exchange(cost, model, tp, pp, expert_parallel, link or catalog.link(device.intra_link))
-    cost.layers, cost.stages, cost.devices = model.layers, pp, tp * pp
-    cost.overhead_s = constants.step_overhead_s / pp
-    cost.contention_decode, cost.contention_prefill = contention
-    return record
+    """The COST record of :meth:`CostModel.record`; ``roofline`` None takes the constants of :class:`Roofline`."""
+    return (roofline or Roofline()).record(model, device, **options)
 
 
 def _check_parallel(model: Model, tp: int, pp: int, expert_parallel: bool) -> None:
@@ -139,7 +144,7 @@ def step_seconds(
     pp: int = 1,
     prompts: Sequence[tuple[int, int]] = (),
     decode_contexts: Sequence[int] = (),
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> float:
     """Seconds of one step: ``prompts`` are (start, tokens) chunks that all end their prompt, decodes by context."""
     record = cost_record(model, device, tp=tp, pp=pp, roofline=roofline)

@@ -1,6 +1,7 @@
 """How long one step takes on one pipeline stage, compiled: the contract that every cost model fills.
 
-A step is summed up by what it reads and multiplies (``Load``); the time is a roofline over those sums.
+A step is summed up by what it reads and multiplies (``Load``); the time is a roofline over those sums, or, where the
+record has pieces, a fit: piecewise linear in the tokens of prompts and in the decodes.
 Source of the form: DistServe, appendix A; constants: the lecture's ``hw_model`` (0.70 of the peak FLOP rate,
 0.80 of the bandwidth, 0.5 ms a step).
 """
@@ -12,6 +13,8 @@ import numpy as np
 
 from twofold.compiled import compiled
 
+PIECES = 32
+
 COST = np.dtype(
     [
         ("token_flops", "f8"),
@@ -20,6 +23,7 @@ COST = np.dtype(
         ("weight_bytes", "f8"),
         ("row_bytes", "f8"),
         ("expert_bytes", "f8"),
+        ("decode_pieces", "i8"),
         ("experts", "f8"),
         ("log_miss", "f8"),
         ("kv_bytes", "f8"),
@@ -40,6 +44,16 @@ COST = np.dtype(
         ("limit_w", "f8"),
         ("contention_decode", "f8"),
         ("contention_prefill", "f8"),
+        ("prompt_pieces", "i8"),
+        ("pair_s", "f8"),
+        ("shared_s", "f8"),
+        ("prompt_from", "f8", (PIECES,)),
+        ("prompt_base_s", "f8", (PIECES,)),
+        ("prompt_token_s", "f8", (PIECES,)),
+        ("decode_from", "f8", (PIECES,)),
+        ("decode_base_s", "f8", (PIECES,)),
+        ("decode_request_s", "f8", (PIECES,)),
+        ("decode_context_s", "f8", (PIECES,)),
     ],
     align=True,
 )
@@ -49,6 +63,10 @@ COST = np.dtype(
 row of logits; ``pair_flops`` one query-key pair; ``weight_bytes`` dense weights; ``expert_bytes`` one routed
 expert over the stage's layers; ``log_miss`` ln(1 - k/E); ``exchange_*`` all-reduce or all-to-all of the stage;
 ``hop_*`` activations to the next stage.
+
+A fit (``decode_pieces`` above 0) replaces all that makes up the time but the hops. Prompts take base + token x tokens
++ ``pair_s`` x pairs, decodes base + request x decodes + context x KV tokens, each by the last piece whose ``from`` is
+not above the tokens or the decodes; a step of both takes the sum less ``shared_s``, what both would have counted.
 """
 
 
@@ -108,8 +126,41 @@ def at(line: Line, context: int) -> float:
 
 
 @compiled
+def _piece(starts: Any, pieces: int, value: float) -> int:
+    """The last of so many pieces that starts at or below ``value``; the first if none does."""
+    found = 0
+    while found + 1 < pieces and value >= starts[found + 1]:
+        found += 1
+    return found
+
+
+@compiled
+def _fitted_line(cost: Any, load: Load, speed: Speed) -> Line:
+    """The line of a fit: prompts slow down as multiplying does, decodes as reading weights and KV do.
+
+    ``flops`` is the time of the prompts and ``bytes`` that of the whole step, so that ``step_joules`` can tell them
+    apart.
+    """
+    prompts = decodes = slope = 0.0
+    if load.prompt_tokens > 0:
+        i = _piece(cost.prompt_from, cost.prompt_pieces, load.prompt_tokens)
+        prompts = cost.prompt_base_s[i] + cost.prompt_token_s[i] * load.prompt_tokens + cost.pair_s * load.pairs
+        prompts /= speed.flops
+    if load.decodes > 0:
+        i = _piece(cost.decode_from, cost.decode_pieces, load.decodes)
+        decodes = (cost.decode_base_s[i] + cost.decode_request_s[i] * load.decodes) / speed.weights
+        slope = cost.decode_context_s[i] / speed.kv
+    seconds = prompts + decodes
+    if load.prompt_tokens > 0 and load.decodes > 0:
+        seconds -= cost.shared_s / max(speed.flops, speed.weights)
+    return Line(prompts, 0.0, seconds, slope, 0.0)
+
+
+@compiled
 def stage_line(cost: Any, load: Load, speed: Speed, last: bool) -> Line:
     """The line of one stage for a step with the tokens of ``load``, whatever its context."""
+    if cost.decode_pieces > 0:
+        return _fitted_line(cost, load, speed)
     tokens = load.decodes + load.prompt_tokens
     rows = load.rows if last else 0
     flops = cost.token_flops * tokens + cost.pair_flops * load.pairs + cost.row_flops * rows

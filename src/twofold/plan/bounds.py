@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.plan.deadlines import Demand, demands
 from twofold.plan.demand import Duties, Floats, Traffic, duties, highest_rate, traffic_of
 from twofold.plan.goodput import Grid
@@ -66,7 +66,7 @@ class Bounds:
     model: Model
     slo: Slo
     grid: Grid
-    roofline: Roofline | None = None
+    roofline: CostModel | None = None
     traffic: Traffic = field(init=False)
     _works: dict[str, Work] = field(default_factory=dict)
     _asked: dict[tuple[object, ...], tuple[Duties | None, dict[int, float]]] = field(default_factory=dict)

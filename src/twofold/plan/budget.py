@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
 from twofold.plan.probe import SUSTAINABLE_TTFT_S
 from twofold.plan.steps import Steps
@@ -97,7 +97,7 @@ class _Bench:
     """One kind of replica under one workload; each budget is run once."""
 
     def __init__(
-        self, workload: Workload, model: str | Model, device: str | Device, tp: int, pp: int, roofline: Roofline | None
+        self, workload: Workload, model: str | Model, device: str | Device, tp: int, pp: int, roofline: CostModel | None
     ) -> None:
         spec, hardware = catalog.model(model), catalog.device(device)
         if not (workload.output_tokens > 1).any():
@@ -159,7 +159,7 @@ def largest_budget(
     *,
     tp: int = 1,
     pp: int = 1,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> BudgetChoice:
     """The largest budget, in tiles of 128 tokens up to 16,384, that keeps P99 TBT within ``tbt_limit_s``.
 
@@ -178,7 +178,7 @@ def budget_study(
     *,
     tp: int = 1,
     pp: int = 1,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> BudgetStudy:
     """The profile table, the runs, and the budgets for the paper's strict and relaxed limit of this replica."""
     bench = _Bench(workload, model, device, tp, pp, roofline)

@@ -19,10 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.compiled import cache_root, fingerprint
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.plan.document import deployment_mapping
+from twofold.simulate.build import Member, cost_of
 from twofold.simulate.result import Result
+from twofold.spec import catalog
 from twofold.spec.deployment import Deployment
+from twofold.spec.group import Group
+from twofold.spec.model import Model
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
@@ -136,15 +140,23 @@ def open_cache() -> Cache | None:
         return None
 
 
-def key_of(workload: Workload, deployment: Deployment, slo: Slo, roofline: Roofline | None) -> str:
+def key_of(workload: Workload, deployment: Deployment, slo: Slo, roofline: CostModel | None) -> str:
     """A key for one run, equal only for equal runs; the SLO counts where it decides a split."""
+    model = catalog.model(deployment.model)
     follows = any(group.split == "slo" and group.split_tbt_s is None for group in deployment.groups)
     parts = {
         "format": FORMAT,
         "code": CODE,
         "workload": workload.content_key(),
         "deployment": deployment_mapping(deployment),
-        "cost": repr(roofline),
+        "cost": [_cost(group, deployment, model, roofline) for group in deployment.groups],
+        "tiers": None if roofline is None else (roofline.host_bytes_per_s, roofline.disk_bytes_per_s),
         "split": (slo.tbt_s or slo.tpot_s) if follows else None,
     }
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _cost(group: Group, deployment: Deployment, model: Model, roofline: CostModel | None) -> str:
+    """The content of the cost record of one replica."""
+    member = Member(group, catalog.device(group.device or deployment.device or ""), 0)
+    return cost_of(member, model, roofline).tobytes().hex()

@@ -7,7 +7,7 @@ replicate it. They differ in where KV may travel.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
 from twofold.plan.goodput import goodput
 from twofold.plan.phases import (
@@ -53,7 +53,7 @@ def algorithm_1(
     nodes: int = 1,
     among: Iterable[Shape] | None = None,
     options: Options | None = None,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> Placement:
     """Placement where the network between machines is fast (high node affinity, section 4.1).
 
@@ -90,7 +90,7 @@ def algorithm_2(
     *,
     nodes: int = 1,
     options: Options | None = None,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> Placement:
     """Placement where the network between machines is slow (low node affinity, section 4.2).
 
@@ -131,7 +131,7 @@ def _group(
     model: Model,
     device: Device,
     options: Options | None,
-    roofline: Roofline | None,
+    roofline: CostModel | None,
 ) -> Group:
     tp, pp = shape
     fields: dict[str, Any] = {"role": role, "tp": tp, "pp": pp, **(options or {})}

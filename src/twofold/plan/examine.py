@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.plan.cache import Cache
 from twofold.plan.goodput import Goodput, Grid, climb
 from twofold.plan.probe import Probe, probe
@@ -26,7 +26,7 @@ class Question:
     workload: Workload
     slo: Slo
     grid: Grid
-    roofline: Roofline | None = None
+    roofline: CostModel | None = None
     cache: Cache | None = None
 
     def ask(self, workload: Workload, deployment: Deployment, k: int) -> Probe:

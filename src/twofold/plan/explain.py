@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
 from twofold.plan.causes import Binding, explain_binding
 from twofold.plan.goodput import HIGHEST_RATE, PRECISION, goodput
@@ -112,7 +112,7 @@ def explain(
     slo: Slo | str,
     goodput: float,
     *,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> Explanation:
     """Explain the ``goodput`` (requests/s) that was found for ``deployment`` with ``workload`` under ``slo``.
 
@@ -152,7 +152,7 @@ class _Case:
     workload: Workload
     slo: Slo
     rate: float
-    roofline: Roofline | None
+    roofline: CostModel | None
 
     def run(self, deployment: Deployment, rate: float | None = None, slo: Slo | None = None) -> Result:
         asked = self.workload.at_rate(rate or self.rate)

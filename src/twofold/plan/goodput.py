@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.plan.probe import Probe, probe
 from twofold.spec.deployment import Deployment
 from twofold.spec.slo import Slo
@@ -61,7 +61,7 @@ def goodput(
     *,
     guess: float = 1.0,
     precision: float = PRECISION,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> Goodput:
     """Bisect the sustained rate of ``workload``'s requests, in their order, with their gaps scaled.
 

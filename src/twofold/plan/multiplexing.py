@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.cost.split import lane_speeds
 from twofold.errors import SpecError
 from twofold.plan.steps import Steps
@@ -83,7 +83,7 @@ def coexistence(
     chunks: Sequence[int] = CHUNKS,
     tp: int = 1,
     saturation: float | None = SATURATION,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
 ) -> Coexistence:
     """Every way for a prompt of ``prompt_tokens`` beside ``decodes`` with ``context`` KV tokens each.
 

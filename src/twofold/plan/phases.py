@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from twofold.cost.roofline import Roofline, cost_record
+from twofold.cost.contract import CostModel
+from twofold.cost.roofline import cost_record
 from twofold.cost.step import Load, chunk_pairs, full_speed, stage_line, stage_seconds
 from twofold.errors import SpecError
 from twofold.simulate.capacity import kv_tokens
@@ -62,7 +63,7 @@ def phase_slos(slo: Slo) -> tuple[Slo, Slo]:
 
 
 def saturating_tokens(
-    model: Model, device: Device, *, tp: int = 1, pp: int = 1, roofline: Roofline | None = None
+    model: Model, device: Device, *, tp: int = 1, pp: int = 1, roofline: CostModel | None = None
 ) -> int:
     """L_m (DistServe, section 3.1): the shortest prompt whose step on the last stage multiplies as long as it reads.
 
@@ -79,7 +80,7 @@ def saturating_tokens(
 
 
 def steady_decode_rate(
-    workload: Workload, model: Model, device: Device, decode: Group, roofline: Roofline | None = None
+    workload: Workload, model: Model, device: Device, decode: Group, roofline: CostModel | None = None
 ) -> float:
     """Requests/s that a decode replica cannot exceed for ever, however loose its SLO; infinite without decodes.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.plan.cache import Cache, Recorded, key_of
 from twofold.simulate.attainment import Latencies, attainment_of, percentile_of
 from twofold.simulate.result import Result
@@ -42,7 +42,7 @@ def probe(
     deployment: Deployment,
     slo: Slo,
     *,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
     cache: Cache | None = None,
 ) -> Probe:
     """Run ``workload`` as it is until the verdict is certain, or recall from ``cache`` what a run has shown."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.plan.certify import Entry
 from twofold.plan.document import PLAN_VERSION, deployment_mapping
 from twofold.plan.goodput import Goodput
@@ -115,7 +115,7 @@ class Plan:
     workload: Workload
     objective: Objective
     certificate: Certificate
-    roofline: Roofline | None = None
+    roofline: CostModel | None = None
     regret: Regret | None = None
     rows: list[dict[str, Any]] = field(init=False)
 

@@ -84,7 +84,7 @@ def parse_resources(gpus: str | Mapping[str, int | None], budget: str | None = N
     """Read ``"8xH100 + 16xA100"`` or ``"H100 + A100"``, and a budget such as ``"150$/h"`` or ``"40kW"``."""
     counts = gpus if isinstance(gpus, Mapping) else _counts(gpus)
     kinds = tuple(Kind(catalog.device(name), most) for name, most in counts.items())
-    usd, watts = (None, None) if budget is None else _limit(budget)
+    usd, watts = (None, None) if budget is None else read_amount(budget)
     return Resources(kinds, usd, watts)
 
 
@@ -100,18 +100,19 @@ def _counts(text: str) -> dict[str, int | None]:
     return counts
 
 
-def _limit(text: str) -> tuple[float | None, float | None]:
+def read_amount(text: str, field: str = "within") -> tuple[float | None, float | None]:
+    """USD an hour of ``"150$/h"``, or watts of ``"40kW"``; the other is None."""
     money = re.fullmatch(r"\$?\s*(\d+(?:\.\d+)?)\s*(?:\$|usd)?\s*/\s*h(?:our)?", text.strip(), re.IGNORECASE)
     if money:
-        return _above_zero(float(money[1]), text), None
+        return _above_zero(float(money[1]), text, field), None
     if re.fullmatch(r"[\d.]+\s*[kM]?W", text.strip()):
-        return None, _above_zero(parse_watts(text, "budget"), text)
-    raise SpecError("budget", text, "dollars an hour as in 150$/h, or power as in 40kW")
+        return None, _above_zero(parse_watts(text, field), text, field)
+    raise SpecError(field, text, "dollars an hour as in 150$/h, or power as in 40kW")
 
 
-def _above_zero(value: float, text: str) -> float:
+def _above_zero(value: float, text: str, field: str) -> float:
     if not 0 < value < math.inf:
-        raise SpecError("budget", text, "an amount above 0")
+        raise SpecError(field, text, "an amount above 0")
     return value
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
 from twofold.plan.goodput import HIGHEST_RATE, Goodput, goodput
 from twofold.simulate.run import Progress
@@ -90,7 +90,7 @@ def regret(
     deployments: Sequence[Deployment],
     slo: Slo | str,
     *,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
     progress: Progress | None = None,
 ) -> Regret:
     """The goodput of every deployment on every workload, against the best deployment for that workload.
@@ -111,7 +111,7 @@ def regret(
     return Regret(names, limits, tuple(RegretRow(deployment, tuple(cells)) for deployment, cells in rows))
 
 
-def _column(workload: Workload, deployments: Sequence[Deployment], slo: Slo, roofline: Roofline | None) -> list[Cell]:
+def _column(workload: Workload, deployments: Sequence[Deployment], slo: Slo, roofline: CostModel | None) -> list[Cell]:
     found: list[Goodput] = []
     guess = 1.0
     for deployment in deployments:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
 from twofold.plan.bounds import Bounds
 from twofold.plan.cache import Cache, open_cache
@@ -52,7 +52,7 @@ def plan(
     pool: Pool | None = None,
     time_limit_s: float | None = None,
     cached: bool = False,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Rank the deployments of ``model`` on ``budget`` (such as ``"8xH100 + 16xA100"``) under ``slo``.
@@ -73,7 +73,8 @@ def plan(
     if aim.target is None and not resources.bounded:
         raise SpecError("gpus", budget, "say how many there are, what they may cost or draw, or a rate to serve")
     replayed, limits, spec = _replayed(workload, requests), Slo.parse(slo), catalog.model(model)
-    space = Space(spec, resources, limits, router or _router(replayed), _power_counts(aim, resources), system)
+    chosen, capped = router or _router(replayed), _power_counts(aim, resources)
+    space = Space(spec, resources, limits, chosen, capped, system, roofline)
     with _opened(cached) as cache, _running(pool, workers) as running:
         question = Question(replayed, limits, Grid(PRECISION), roofline, cache)
         bounds = Bounds(replayed, spec, limits, question.grid, roofline)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from twofold.cost.contract import CostModel
+from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 from twofold.plan.export.targets import runs
 from twofold.plan.resources import Resources, price_of, watts_of
@@ -21,7 +23,7 @@ MIXTURE_POLICY: Options = {"policy": "chunked", "budget_tokens": 512}
 class Space:
     """Deployments of ``model`` on ``resources``, with one ``router``; ``capped``: with capped decode devices too.
 
-    ``system`` names a target of ``plan.export``: only what it can run.
+    ``system`` names a target of ``plan.export``: only what it can run. Only replicas that ``roofline`` knows are tried.
     """
 
     model: Model
@@ -30,6 +32,7 @@ class Space:
     router: Router = "least-tokens"
     capped: bool = False
     system: str | None = None
+    roofline: CostModel | None = None
 
     def __iter__(self) -> Iterator[Deployment]:
         """Every deployment that leaves no room for one more replica, each once."""
@@ -60,11 +63,18 @@ class Space:
                     yield deployment
 
     def _all(self) -> Iterator[Deployment]:
-        shapes = shapes_of(self.model, self.resources)
+        shapes = self._known(shapes_of(self.model, self.resources))
         yield from self._colocated(shapes)
         for prefill, decode in product(shapes, shapes):
             yield from self._disaggregated(prefill, decode)
         yield from self._mixtures(shapes)
+
+    def _known(self, shapes: list[Shape]) -> list[Shape]:
+        costs = self.roofline or Roofline()
+        found = [shape for shape in shapes if costs.knows(self.model, shape.device, shape.tp)]
+        if not found:
+            costs.record(self.model, shapes[0].device, tp=shapes[0].tp)
+        return found
 
     def deployment(self, *groups: Group, mixed_pool: bool = False) -> Deployment:
         """The groups as a deployment: within one machine KV takes the link inside it."""
@@ -99,7 +109,10 @@ class Space:
                     yield self.deployment(one.group(first, **options), other.group(second, **options))
 
     def _disaggregated(self, prefill: Shape, decode: Shape) -> Iterator[Deployment]:
+        costs = self.roofline or Roofline()
         for capped in decode_side(decode, self.capped):
+            if not costs.knows(self.model, decode.device, decode.tp, capped.get("power_cap_w")):
+                continue
             for x in range(1, self._most(prefill) + 1):
                 ahead = prefill.group(x, "prefill")
                 y = self._most(decode, ahead, role="decode", **capped)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from twofold.cost.roofline import Roofline, cost_record
+from twofold.cost.contract import CostModel
+from twofold.cost.roofline import cost_record
 from twofold.cost.step import Load, Speed, chunk_pairs, full_speed, step_seconds
 from twofold.spec.device import Device
 from twofold.spec.model import Model
@@ -14,7 +15,7 @@ class Steps:
     """The steps of one replica of ``model`` on ``tp * pp`` devices. Times in seconds."""
 
     def __init__(
-        self, model: Model, device: Device, *, tp: int = 1, pp: int = 1, roofline: Roofline | None = None
+        self, model: Model, device: Device, *, tp: int = 1, pp: int = 1, roofline: CostModel | None = None
     ) -> None:
         self._cost = cost_record(model, device, tp=tp, pp=pp, roofline=roofline)[0]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
+from twofold.cost.fitted import Floors, floors
 from twofold.plan.demand import Floats, Traffic
 from twofold.simulate.build import Member, cost_of
 from twofold.simulate.capacity import kv_tokens
@@ -29,12 +30,17 @@ class Work:
     group: Group
     device: Device
     model: Model
-    roofline: Roofline | None = None
+    roofline: CostModel | None = None
 
     @cached_property
     def cost(self) -> Any:
         """The cost record of the replica."""
         return cost_of(Member(self.group, self.device, 0), self.model, self.roofline)[0]
+
+    @cached_property
+    def floors(self) -> Floors | None:
+        """What no step undercuts where times come from a fit; None for the roofline."""
+        return floors(self.cost) if self.cost.decode_pieces > 0 else None
 
     @cached_property
     def kv_tokens(self) -> int:
@@ -44,12 +50,16 @@ class Work:
     @cached_property
     def fixed_s(self) -> float:
         """What a step of any size takes."""
+        if self.floors is not None:
+            return self.floors.fixed_s
         return float(self.cost.overhead_s + self.cost.exchange_s)
 
     @cached_property
     def weights_s(self) -> float:
         """A decode step without its KV: the weights that one token needs, and what is fixed."""
         cost = self.cost
+        if self.floors is not None:
+            return self.floors.decode_s
         read = cost.weight_bytes
         if cost.experts > 0.0:
             read += cost.expert_bytes * cost.experts * (1.0 - math.exp(cost.log_miss))
@@ -67,14 +77,18 @@ class Work:
     @cached_property
     def prefill_s(self) -> Floats:
         """Multiplying the prompts."""
-        cost, traffic = self.cost, self.traffic
+        cost, traffic, fit = self.cost, self.traffic, self.floors
+        if fit is not None:
+            return np.asarray(fit.prompt_token_s * traffic.fresh + fit.pair_s * traffic.pairs)
         flops = cost.token_flops * traffic.fresh + cost.pair_flops * traffic.pairs
         return np.asarray(flops / cost.flop_rate + cost.exchange_token_s * traffic.fresh)
 
     @cached_property
     def decode_flops_s(self) -> Floats:
         """Multiplying in the decode steps."""
-        cost, traffic = self.cost, self.traffic
+        cost, traffic, fit = self.cost, self.traffic, self.floors
+        if fit is not None:
+            return np.asarray(fit.request_s * traffic.decodes + fit.context_s * traffic.context)
         flops = cost.token_flops * traffic.decodes + cost.pair_flops * traffic.context
         return np.asarray(flops / cost.flop_rate + cost.exchange_token_s * traffic.decodes)
 
@@ -82,6 +96,8 @@ class Work:
     def decode_bytes_s(self) -> Floats:
         """Reading the KV in the decode steps."""
         cost, traffic = self.cost, self.traffic
+        if self.floors is not None:
+            return self.decode_flops_s
         read = cost.kv_bytes * (traffic.context + traffic.decodes) + cost.embedding_bytes * traffic.decodes
         return np.asarray(read / cost.byte_rate + cost.exchange_token_s * traffic.decodes)
 
@@ -120,9 +136,13 @@ class Work:
 
     def _roots(self) -> Floats:
         """Sum over the decode tokens of each request of the square root of the seconds that it reads, from below."""
-        cost = self.cost
+        cost, fit = self.cost, self.floors
         each = (cost.kv_bytes + cost.embedding_bytes) / cost.byte_rate + cost.exchange_token_s
         slope = cost.kv_bytes / cost.byte_rate
+        if fit is not None:
+            each, slope = fit.request_s, fit.context_s
+        if slope == 0.0:
+            return np.asarray(self.traffic.decodes * math.sqrt(each))
         first = each + slope * (self.traffic.prompt - 1.0)
         last = first + slope * self.traffic.decodes
         return np.asarray((last**1.5 - first**1.5) / (1.5 * slope))

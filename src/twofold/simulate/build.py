@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.cost.contract import CostModel
 from twofold.cost.roofline import Roofline, cost_record
 from twofold.cost.split import lane_speeds
 from twofold.cost.step import COST
@@ -72,7 +73,7 @@ def build_scheduler(
     workload: Workload,
     deployment: Deployment,
     model: Model,
-    roofline: Roofline | None,
+    roofline: CostModel | None,
     tbt_limit_s: float | None,
 ) -> Scheduler:
     """The scheduler's arrays for all replicas of ``deployment`` and all requests of ``workload``."""
@@ -113,7 +114,7 @@ def build_scheduler(
     )
 
 
-def cost_of(member: Member, model: Model, roofline: Roofline | None) -> np.recarray:
+def cost_of(member: Member, model: Model, roofline: CostModel | None) -> np.recarray:
     """The cost record of one replica."""
     group = member.group
     return cost_record(
@@ -129,7 +130,7 @@ def cost_of(member: Member, model: Model, roofline: Roofline | None) -> np.recar
 
 
 def _fill_replica(
-    replica: np.record, member: Member, workload: Workload, blocks: int, model: Model, constants: Roofline
+    replica: np.record, member: Member, workload: Workload, blocks: int, model: Model, constants: CostModel
 ) -> None:
     group = member.group
     role = ROLES.index(group.role)

@@ -120,7 +120,7 @@ def account_run(sim: Simulation, r: int, k: int, line: Line) -> None:
     if load.decodes > 0:
         _record_first_gaps(sim, k, first, longest)
         _record_run(sim, line, load, more, lane.stretch)
-    _measure_station(sim, r, k, load)
+    _measure_station(sim, r, k, load, line)
 
 
 @compiled
@@ -146,7 +146,7 @@ def _straight(line: Line, start: int, end: int) -> bool:
 
 
 @compiled
-def _measure_station(sim: Simulation, r: int, k: int, load: Load) -> None:
+def _measure_station(sim: Simulation, r: int, k: int, load: Load, line: Line) -> None:
     lane, station, cost = sim.lanes[k], sim.stations[r], sim.scheduler.costs[r]
     seconds, steps = lane.end - lane.start, lane.steps
     if cost.stages == 1 and not _beside_prompts(sim, r, k):
@@ -156,7 +156,9 @@ def _measure_station(sim: Simulation, r: int, k: int, load: Load) -> None:
     late = load.context + (steps - 1) * load.decodes
     held = 0.5 * (load.context + late) + load.prefix + load.prompt_tokens
     station.kv_token_s += held * seconds
-    full = stage_line(cost, load, full_speed(), True)
+    full = line
+    if min(lane.flops, lane.weights, lane.kv) < 1.0:
+        full = stage_line(cost, load, full_speed(), True)
     station.joules += 0.5 * steps * (step_joules(cost, full, load.context) + step_joules(cost, full, late))
     sim.control[0].steps += steps
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 
 from twofold.compiled import compiled_as
-from twofold.cost.roofline import Roofline
+from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
 from twofold.scheduler.policies import FILL, custom_policy, no_custom
 from twofold.scheduler.state import NONE, records
@@ -55,7 +55,7 @@ def simulate(
     slo: Slo | str | None = None,
     *,
     seed: int | None = None,
-    roofline: Roofline | None = None,
+    roofline: CostModel | None = None,
     timeline: bool = False,
     step_by_step: bool = False,
     rules: np.recarray | None = None,
@@ -85,7 +85,7 @@ def build(
     deployment: Deployment,
     model: Model,
     slo: Slo | None,
-    roofline: Roofline | None,
+    roofline: CostModel | None,
     seed: int,
 ) -> Simulation:
     """The arrays of one run."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from twofold.errors import SpecError
 from twofold.spec import catalog
@@ -23,6 +24,7 @@ from twofold.spec.workload import Workload
 SloText = Annotated[str, BeforeValidator(lambda value: str(Slo.parse(value)) if isinstance(value, str) else value)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
 DEPLOYMENT_FIELDS = ("model", "device", "link", "router", "transfer", "layerwise", "seed")
+COST_TEXTS = ("file", "engine")
 FILE_KINDS = {"arrivals": "piecewise:", "prompt": "cdf:", "output": "cdf:"}
 
 
@@ -35,7 +37,8 @@ class Scenario(Checked):
 
     ``deployment`` is the notation, or a mapping with the fields of ``Deployment`` whose ``groups`` may be
     notation too. ``model``, ``device``, ``link``, ``router``, ``transfer``, ``layerwise`` and ``seed``
-    replace those of the mapping. ``cost`` sets constants of the cost model by name, see ``cost.roofline``.
+    replace those of the mapping. ``cost`` sets constants of the cost model by name, see ``cost.roofline``, and the
+    ``file`` of step times that replaces its times (and the ``engine`` of that file), see ``cost.tables``.
     ``catalog`` names files with more models, devices and links.
     """
 
@@ -53,10 +56,19 @@ class Scenario(Checked):
     transfer: Literal["pull", "push"] | None = None
     layerwise: bool | None = None
     slo: SloText | None = None
-    cost: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(default_factory=dict)
+    cost: dict[str, float | str] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0)] | None = None
     catalog: Paths = ()
     _base: Path = PrivateAttr(default_factory=Path)
+
+    @field_validator("cost", mode="before")
+    @classmethod
+    def _costs(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: _text(name, value) if name in COST_TEXTS else _number(name, value) for name, value in given.items()
+        }
 
     @model_validator(mode="after")
     def _agree(self) -> Scenario:
@@ -64,7 +76,24 @@ class Scenario(Checked):
             raise SpecError("speedup", self.speedup, "give either a rate or a speedup")
         if isinstance(self.workload, dict) and (self.format != "auto" or self.hash_tokens is not None):
             raise SpecError("format", self.format, "only a trace file has a format and hash_tokens")
+        if "engine" in self.cost and "file" not in self.cost:
+            raise SpecError("cost.engine", self.cost["engine"], "only a cost.file has engines")
         return self
+
+    @property
+    def cost_constants(self) -> dict[str, float]:
+        """The constants of the cost model that are set."""
+        return {name: value for name, value in self.cost.items() if not isinstance(value, str)}
+
+    @property
+    def cost_file(self) -> Path | None:
+        """The file of step times, or None for the roofline."""
+        return self._base / str(self.cost["file"]) if "file" in self.cost else None
+
+    @property
+    def cost_engine(self) -> str | None:
+        """Which engine of the file, None where not said."""
+        return str(self.cost["engine"]) if "engine" in self.cost else None
 
     def read_workload(self) -> Workload:
         """The workload: read or drawn, then cut to ``requests``, then re-timed."""
@@ -154,6 +183,22 @@ def load_scenario(path: str | Path, overrides: Sequence[str] = ()) -> Scenario:
     if not isinstance(mapping, dict):
         raise SpecError("scenario", str(path), f"a mapping with the fields {', '.join(Scenario.model_fields)}")
     return scenario_from(mapping, overrides, file.parent)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise SpecError(name, value, "a text is needed")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise SpecError(name, value, "a finite number is needed")
+    return number
 
 
 def _with_devices(deployment: Deployment) -> Deployment:

@@ -1,6 +1,5 @@
 """What the report says in words: figures under the headline, notes on the pictures, assumptions."""
 
-from dataclasses import asdict
 from typing import Any
 
 from twofold.cost.roofline import Roofline
@@ -115,8 +114,7 @@ def stall_note(evidence: Evidence) -> str:
 
 def assumptions(evidence: Evidence) -> list[tuple[str, str]]:
     """The constants of the cost model, and where the devices and the model come from."""
-    constants = asdict(evidence.plan.roofline or Roofline())
-    found = [("cost model", "roofline, " + ", ".join(f"{name} = {value:g}" for name, value in constants.items()))]
+    found = [("cost model", (evidence.plan.roofline or Roofline()).describe())]
     for kind in evidence.plan.resources.kinds:
         device = kind.device
         found.append(

@@ -59,7 +59,7 @@ def of_each_kind(plan: Plan) -> dict[str, list[Entry]]:
     grid = Grid(PRECISION)
     bounds = Bounds(plan.workload, plan.model, plan.slo, grid, plan.roofline)
     found: dict[str, list[Entry]] = defaultdict(list)
-    for deployment in Space(plan.model, resources, plan.slo, plan.best.deployment.router):
+    for deployment in Space(plan.model, resources, plan.slo, plan.best.deployment.router, roofline=plan.roofline):
         entry = entry_of(deployment, bounds(deployment), plan.objective, grid)
         found[kind_of(deployment)].append(entry)
     return {kind: sorted(entries, key=lambda entry: -entry.bound.rate)[:MOST] for kind, entries in found.items()}
