@@ -1,6 +1,6 @@
 """The screen of a plan: what it was made for, how sure it is, and the ranked deployments."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twofold.cli.report import workload_line
@@ -16,9 +16,8 @@ STOPPED = {"time": "Stopped by --time", "interrupted": "Interrupted"}
 
 def plan_report(found: "Plan", top: int) -> str:
     """Everything that a plan shows."""
-    parts = [headline(found), ranking(found.rows, top), proof(found)]
-    parts += list(traps(found.rows[:top]))
-    return "\n\n".join(parts)
+    parts = (headline(found), ranking(found.rows, top), proof(found), traps(found.rows[:top]))
+    return "\n\n".join(filter(None, parts))
 
 
 def headline(found: "Plan") -> str:
@@ -75,11 +74,15 @@ def _gap(sure: "Certificate") -> str:
     return f"{STOPPED[sure.stopped]}: it is within {percent(sure.gap)} of the best"
 
 
-def traps(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each deployment whose goodput a short replay would have overstated."""
-    for rank, row in enumerate(rows, 1):
-        if row["trap_req_s"] is not None:
-            yield (
-                f"Trap: {row['deployment']} (rank {rank}) passes {number(row['trap_req_s'])} req/s on these requests "
-                f"alone while its queue grows; a longer replay sustains {number(row['goodput_req_s'])}."
-            )
+def traps(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line on those whose goodput a short replay would have overstated; empty without any."""
+    told = [
+        f"{row['deployment']} (rank {rank}) at {number(row['trap_req_s'])} req/s"
+        for rank, row in enumerate(rows, 1)
+        if row["trap_req_s"] is not None
+    ]
+    if not told:
+        return ""
+    return (
+        f"Trap: these requests alone pass {'; '.join(told)}, but the queue grows; goodputs are those of longer replays."
+    )
