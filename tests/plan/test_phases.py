@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from twofold.cost.roofline import Roofline, cost_record, step_seconds
 from twofold.cost.step import Load, chunk_pairs, full_speed, stage_line
+from twofold.cost.tables import read_costs
 from twofold.errors import SpecError
 from twofold.plan.phases import (
     decode_alone,
@@ -138,3 +139,12 @@ def test_each_phase_keeps_its_own_limits():
 def test_an_slo_that_cannot_be_divided_is_refused(slo):
     with pytest.raises(SpecError, match="each phase is simulated alone"):
         phase_slos(Slo.parse(slo))
+
+
+def test_l_m_of_a_fit_is_where_its_constant_is_a_quarter_of_the_step(tmp_path):
+    phases = ("prefill", "decoding_smallbs", "decoding_largebs")
+    rows = [f"opt-13b,1,{phase},18,0.1,0,95" for phase in phases]
+    file = tmp_path / "fit.csv"
+    file.write_text("\n".join(["model,tp,phase,a_const_ms,b_per_token_ms,c_ms,large_bs_threshold", *rows]))
+    tokens = saturating_tokens(catalog.model("opt-13b"), catalog.device("A100"), roofline=read_costs(file))
+    assert tokens == pytest.approx(3 * 18 / 0.1, abs=2)

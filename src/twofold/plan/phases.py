@@ -13,7 +13,7 @@ import numpy as np
 
 from twofold.cost.contract import CostModel
 from twofold.cost.roofline import cost_record
-from twofold.cost.step import Load, chunk_pairs, full_speed, stage_line, stage_seconds
+from twofold.cost.step import Load, at, chunk_pairs, full_speed, stage_line, stage_seconds
 from twofold.errors import SpecError
 from twofold.simulate.capacity import kv_tokens
 from twofold.spec.deployment import Deployment
@@ -24,6 +24,7 @@ from twofold.spec.model import DTYPE_BYTES, Model
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
+SATURATED = 0.75
 IDEAL_RATE = 1e18
 IDEAL_LINK = Link(name="ideal", bandwidth=IDEAL_RATE, efficiency=1.0, latency_s=0.0)
 
@@ -65,18 +66,26 @@ def phase_slos(slo: Slo) -> tuple[Slo, Slo]:
 def saturating_tokens(
     model: Model, device: Device, *, tp: int = 1, pp: int = 1, roofline: CostModel | None = None
 ) -> int:
-    """L_m (DistServe, section 3.1): the shortest prompt whose step on the last stage multiplies as long as it reads.
+    """L_m (DistServe, section 3.1): the shortest prompt that saturates the last stage, at most the model's context.
 
-    From there on a longer batch takes longer in proportion. At most the model's context, where no prompt that the
-    model accepts gets there.
+    On a roofline, the first that multiplies as long as it reads. On a fit, which has no roofline, the first from which
+    the step grows by ``SATURATED`` of what growth in proportion to its tokens would be: its constant has become small.
     """
     record = cost_record(model, device, tp=tp, pp=pp, roofline=roofline)[0]
     low, high = 1, model.max_context
     while low < high:
         middle = (low + high) // 2
-        line = stage_line(record, Load(0, 0, middle, chunk_pairs(0, middle), 0, 1), full_speed(), True)
-        low, high = (low, middle) if line.flops >= line.bytes else (middle + 1, high)
+        low, high = (low, middle) if _saturated(record, middle) else (middle + 1, high)
     return low
+
+
+def _saturated(record: Any, tokens: int) -> bool:
+    line, longer = (
+        stage_line(record, Load(0, 0, n, chunk_pairs(0, n), 0, 1), full_speed(), True) for n in (tokens, tokens + 1)
+    )
+    if record.decode_pieces == 0:
+        return bool(line.flops >= line.bytes)
+    return bool((at(longer, 0) - at(line, 0)) * tokens >= SATURATED * at(line, 0))
 
 
 def steady_decode_rate(
