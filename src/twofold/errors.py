@@ -7,3 +7,6 @@ class SpecError(ValueError):
     def __init__(self, field: str, value: object, accepted: str) -> None:
         self.field, self.value, self.accepted = field, value, accepted
         super().__init__(f"{field}: {value!r} is not accepted; {accepted}")
+
+    def __reduce__(self) -> tuple[type["SpecError"], tuple[str, object, str]]:
+        return type(self), (self.field, self.value, self.accepted)

@@ -166,6 +166,16 @@ def _catalog(kind: str, record: type[Record]) -> Catalog[Record]:
     return _open[kind]
 
 
+def opened() -> dict[str, Catalog[Any]]:
+    """All catalogs as they are here, for :func:`adopt` in another process."""
+    return {kind: _catalog(kind, record) for kind, record in RECORDS.items()}
+
+
+def adopt(catalogs: Mapping[str, Catalog[Any]]) -> None:
+    """Let every name mean what it does in the process that has ``opened`` them."""
+    _open.update(catalogs)
+
+
 def _key(name: str, record: type[Checked]) -> str:
     """A name without case and separators; for models also without their organisation and tuning variant."""
     if record is not Model:
