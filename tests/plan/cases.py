@@ -6,6 +6,7 @@ import numpy as np
 
 from twofold.scheduler.split import stream_groups
 from twofold.simulate.capacity import kv_token_bytes
+from twofold.simulate.result import Result
 from twofold.spec import catalog
 from twofold.spec.deployment import Deployment
 from twofold.spec.device import Device
@@ -35,6 +36,11 @@ class Case(NamedTuple):
     workload: Workload
     deployment: Deployment
     model: Model
+
+
+def values_of(result: Result) -> dict[str, np.ndarray]:
+    """What every request of a run has shown, by metric."""
+    return {"ttft": result.ttft_s, "tpot": result.tpot_s, "tbt": result.max_tbt_s, "e2e": result.e2e_s}
 
 
 def some(rng: Generator, *choices: Any) -> Any:
@@ -137,8 +143,11 @@ def _degree(rng: Generator, model: Model) -> int:
 
 
 def _memory(rng: Generator, model: Model, device: Device, fields: dict[str, Any], workload: Workload) -> float:
-    """A share that leaves room for a few requests, or for about one of the longest, or all there is."""
-    if rng.random() < 0.4:
+    """A share that leaves room for a few requests, or for about one of the longest, or most of what there is.
+
+    Blocks that are identified are kept one by one, so there are never many of them.
+    """
+    if rng.random() < 0.4 and not workload.hash_tokens:
         return 0.9
     longest = float((workload.prompt_tokens + workload.output_tokens).max())
     tokens = max(longest * log_uniform(rng, 0.8, 20.0), fields["block_tokens"] + 1.0)
@@ -167,12 +176,51 @@ def _random_policy(rng: Generator, role: str, device: Device, fields: dict[str, 
 
 def _random_split(rng: Generator, device: Device) -> dict[str, Any]:
     prefill, decode = some(rng, *stream_groups(device.units, device.compute_capability).divisions[1:-1].tolist())
-    split = some(rng, {}, {"split": "slo", "split_tbt_s": log_uniform(rng, 3e-3, 0.1)}, {"split": f"{prefill}:{decode}"})
+    split = some(
+        rng, {}, {"split": "slo", "split_tbt_s": log_uniform(rng, 3e-3, 0.1)}, {"split": f"{prefill}:{decode}"}
+    )
     return split | {
         "split_curve": some(rng, "measured", "saturation:0.5", "saturation:0.2"),
         "contention_decode": some(rng, 1.0, 1.2),
         "contention_prefill": some(rng, 1.0, 1.2),
     }
+
+
+def tight_case(rng: Generator) -> Case:
+    """Few replicas, requests much alike, and where phases are apart a fast one before a slow one with little memory."""
+    n, prompt, output = int(log_uniform(rng, 20, 300)), log_uniform(rng, 1, 3000), log_uniform(rng, 2, 200)
+    spread = some(rng, 0.0, 0.2)
+    prompts = np.maximum(1, rng.lognormal(np.log(prompt), spread, n).astype(np.int64))
+    outputs = np.maximum(1, rng.lognormal(np.log(output), spread, n).astype(np.int64))
+    if rng.random() < 0.3:
+        outputs = rng.integers(1, 4, n)
+    hashes = _hashes(rng, prompts, outputs) if rng.random() < 0.25 else {}
+    workload = Workload("tight", np.arange(float(n)), prompts, outputs, **hashes).validate()
+    model = catalog.model(some(rng, *MODELS[:6]))
+    layout, slow, fast = some(rng, "B", "BB", "PD", "PD"), some(rng, "L40S", "H100"), some(rng, "B200", "H100")
+    groups = []
+    for letter in layout:
+        device = catalog.device(fast if letter == "P" else slow)
+        group = random_group(rng, {"B": "both", "P": "prefill", "D": "decode"}[letter], device, model, workload)
+        count = int(some(rng, 1, 4)) if letter == "P" else 1
+        groups.append(group.replaced(count=count, block_tokens=int(some(rng, 1, 1, 16))))
+    mixed = layout == "PD" and rng.random() < 0.15 and all(group.pp == 1 for group in groups)
+    return Case(workload, Deployment(model=model, groups=tuple(groups), mixed_pool=mixed, link="NVLink5"), model)
+
+
+def tight_slo(rng: Generator, values: dict[str, np.ndarray]) -> Slo | None:
+    """One or two limits that a run with these ``values`` just keeps; None when it keeps none."""
+    share, kind = some(rng, 1.0, 1.0, 0.9, 0.6), some(rng, "e2e", "ttft", "ttft", "tpot", "both", "percentiles")
+    found = {metric: max(1e-9, _at(values[metric], share)) for metric in ("ttft", "tpot", "e2e")}
+    if not all(limit < np.inf for limit in found.values()):
+        return None
+    if kind == "both":
+        met = (values["ttft"] <= found["ttft"]) & (values["tpot"] <= found["tpot"])
+        return Slo(ttft_s=found["ttft"], tpot_s=found["tpot"], attainment=float(met.mean())) if met.any() else None
+    if kind == "percentiles":
+        limits = (PercentileLimit(metric, 100.0 * share, found[metric]) for metric in ("tpot", "e2e"))
+        return Slo(percentiles=tuple(limits))
+    return Slo(**{f"{kind}_s": found[kind]}, attainment=share)
 
 
 def kept_by(rng: Generator, values: dict[str, np.ndarray], gap_at: Any) -> Slo:

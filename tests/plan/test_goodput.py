@@ -1,15 +1,18 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import twofold
 from twofold.cost.roofline import step_seconds
-from twofold.plan.goodput import PRECISION, goodput
-from twofold.plan.probe import binding_limit
+from twofold.plan.goodput import BOUND, PRECISION, Grid, climb, goodput
+from twofold.plan.probe import Probe
 from twofold.spec import catalog
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
 PROMPT = 2048
+GRID = Grid(0.01)
 
 
 def steady(count: int, prompt: int = PROMPT, output: int = 1) -> Workload:
@@ -24,18 +27,11 @@ def prefill_seconds() -> float:
     return step_seconds(catalog.model("llama-3-8b"), catalog.device("H100"), prompts=[(0, PROMPT)])
 
 
-def test_goodput_of_a_d_d_1_queue_is_its_service_rate():
-    service = prefill_seconds()
-    slo = Slo(ttft_s=1.5 * service, attainment=0.99)
-    found = goodput(steady(400), one_by_one(), slo, guess=3.0)
-    assert found.limit == "ttft"
-    assert found.rate == pytest.approx(1 / service, rel=1.5 * PRECISION)
-
-
-@pytest.mark.parametrize("guess", [0.01, 1.0, 500.0])
-def test_goodput_does_not_depend_on_the_guess(guess):
+@pytest.mark.parametrize("guess", [0.01, 3.0, 500.0])
+def test_goodput_of_a_d_d_1_queue_is_its_service_rate_whatever_the_guess(guess):
     service = prefill_seconds()
     found = goodput(steady(400), one_by_one(), Slo(ttft_s=1.5 * service, attainment=0.99), guess=guess)
+    assert found.limit == "ttft"
     assert found.rate == pytest.approx(1 / service, rel=1.5 * PRECISION)
 
 
@@ -45,18 +41,36 @@ def test_an_slo_below_an_isolated_request_is_met_at_no_rate():
     assert found.limit == "ttft"
 
 
-def test_the_trap_of_a_finite_run_is_not_goodput():
-    slo = Slo(ttft_s=15.0)
-    overloaded = twofold.simulate(steady(150).at_rate(2.0 / prefill_seconds()), one_by_one(), slo)
-    assert overloaded.summary()["attainment"] == 1.0
-    long_run = twofold.simulate(steady(1500).at_rate(2.0 / prefill_seconds()), one_by_one(), slo)
-    assert binding_limit(long_run, slo) is not None
-    assert binding_limit(long_run, slo) in ("queue", "ttft")
+def passing_up_to(best: int, asked: list[int] | None = None):
+    def ask(k: int) -> Probe:
+        if asked is not None:
+            asked.append(k)
+        return Probe(GRID.rate(k), None if k <= best else "ttft", 1.0 if k <= best else None)
+
+    return ask
 
 
-def test_the_binding_limit_names_what_most_requests_break():
-    workload = steady(50, prompt=512, output=64)
-    result = twofold.simulate(workload, one_by_one(), "ttft<=10s, tpot<=1ms")
-    assert binding_limit(result, Slo.parse("ttft<=10s, tpot<=1ms")) == "tpot"
-    assert binding_limit(result, Slo.parse("p99 tbt<=1ms")) == "p99 tbt"
-    assert binding_limit(result, Slo.parse("ttft<=10s, tpot<=1s")) is None
+@given(best=st.integers(-1, 1001), start=st.integers(-50, 1050), stride=st.integers(1, 9))
+def test_the_last_step_that_passes_is_found_and_no_step_is_asked_twice(best, start, stride):
+    asked: list[int] = []
+    found = climb(passing_up_to(best, asked), GRID, start, 0, 1000, stride)
+    assert found.rate == (GRID.rate(min(best, 1000)) if best >= 0 else 0.0)
+    assert found.limit == (BOUND if best >= 1000 else "ttft")
+    assert found.probes == len(asked) == len(set(asked)) <= 30
+    assert all(0 <= k <= 1000 for k in asked)
+
+
+def test_nothing_between_the_ends_is_no_goodput():
+    assert climb(passing_up_to(9), GRID, 3, 5, 4).rate == 0.0
+
+
+@given(rate=st.floats(1e-3, 1e6))
+def test_the_step_below_a_rate_is_the_highest_that_is_not_above_it(rate):
+    k = GRID.below(rate)
+    assert GRID.rate(k) <= rate * (1 + 1e-9)
+    assert GRID.rate(k + 1) > rate
+
+
+@given(k=st.integers(GRID.lowest, GRID.highest))
+def test_the_step_of_a_rate_of_the_grid_is_its_own(k):
+    assert GRID.below(GRID.rate(k)) == k

@@ -70,12 +70,12 @@ def run(
     _check_writable(save, report, pictures)
     with _pool(workers, ray) as pool, progress() as shown:
         found = _planned(scenario, robust, wanted | {"pool": pool, "progress": shown})
-    _write(found, save, report, pictures)
     if json:
         print_json(found.to_dict())
     else:
         print(plan_report(found, top))
         _tell_more(found, explain)
+    _write(found, save, report, pictures)
     if found.certificate.stopped == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
@@ -96,6 +96,8 @@ def _check_writable(save: Path | None, report: Path | None, pictures: Path | Non
             raise SpecError(flag, str(path), f"no folder {path.parent}")
         if path is not None and path.is_dir():
             raise SpecError(flag, str(path), "it is a folder; name a file")
+    if pictures is not None and pictures.exists() and not pictures.is_dir():
+        raise SpecError("--pictures", str(pictures), "it is a file; name a folder")
     if report is not None or pictures is not None:
         from twofold.plan.report.drawing import need_pictures
 

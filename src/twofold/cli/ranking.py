@@ -59,16 +59,20 @@ def interval(row: Mapping[str, Any]) -> str:
 def proof(found: "Plan") -> str:
     """How many deployments there are, what became of them, and what that proves."""
     sure = found.certificate
+    leads = "the best" if found.regret is None else "the least regretted of those below; in the first workload's plan,"
     counted = (
-        f"{found.best.label} is the best of {sure.candidates:,}: {sure.pruned_by_bound:,} ruled out by their bound, "
+        f"{found.best.label} is {leads} of {sure.candidates:,}: {sure.pruned_by_bound:,} ruled out by their bound, "
         f"{sure.pruned_by_probe:,} by simulation, {sure.measured:,} measured"
     )
-    return f"{counted}; {_gap(sure)}."
+    return f"{counted}; {_gap(sure, found.best.confirmed)}."
 
 
-def _gap(sure: "Certificate") -> str:
+def _gap(sure: "Certificate", confirmed: bool) -> str:
     if sure.stopped is None:
         return "gap 0"
+    if not confirmed:
+        above = f"more than {percent(sure.gap)} above it" if sure.gap else "above it"
+        return f"{STOPPED[sure.stopped]} before a longer replay has confirmed its goodput: none is {above}"
     if sure.gap == 0.0:
         return f"{STOPPED[sure.stopped]}, but the best is proved: gap 0"
     return f"{STOPPED[sure.stopped]}: it is within {percent(sure.gap)} of the best"

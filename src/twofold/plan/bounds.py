@@ -12,8 +12,10 @@ import numpy as np
 
 from twofold.cost.contract import CostModel
 from twofold.plan.deadlines import Demand, demands
-from twofold.plan.demand import Duties, Floats, Traffic, duties, highest_rate, traffic_of
+from twofold.plan.demand import ROUNDING, Duties, Floats, Traffic, duties, highest_rate, traffic_of
 from twofold.plan.goodput import Grid
+from twofold.plan.parts import Part, decode_parts, elsewhere, link_parts, prefill_parts
+from twofold.plan.preemption import most_preempted
 from twofold.plan.work import Work
 from twofold.spec import catalog
 from twofold.spec.deployment import Deployment
@@ -22,8 +24,6 @@ from twofold.spec.model import Model
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
-APART = ("prefill-first", "request-level")
-
 
 @dataclass(frozen=True)
 class Bound:
@@ -31,31 +31,6 @@ class Bound:
 
     rate: float
     limit: str
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Work that certain replicas share: ``works`` one array a group, ``counts`` its replicas; what it is for.
-
-    ``decodes``: replicas that decode share it, else those that prefill; ``finish``: it is due by the last token.
-    """
-
-    name: str
-    key: tuple[object, ...]
-    works: tuple[Floats, ...]
-    counts: tuple[int, ...]
-    decodes: bool
-    finish: bool = True
-
-    @property
-    def replicas(self) -> float:
-        """Replicas in units of the first group's: a group counts as if all its work were what suits it best."""
-        first = self.works[0]
-        used = first > 0.0
-        total = float(self.counts[0])
-        for work, count in zip(self.works[1:], self.counts[1:], strict=True):
-            total += count / max(1e-12, float((work[used] / first[used]).min())) if used.any() else count
-        return total
 
 
 @dataclass(eq=False)
@@ -79,7 +54,7 @@ class Bounds:
     def __call__(self, deployment: Deployment) -> Bound:
         """The bound of ``deployment``."""
         entry, exits = self._sides(deployment)
-        alone = self._alone(entry, exits)
+        alone = self._alone(deployment, entry, exits)
         if alone is not None:
             return Bound(0.0, alone)
         least = Bound(math.inf, "none")
@@ -96,16 +71,16 @@ class Bounds:
         ``deployment`` has one group for each, or one for both. None when no number of them would do.
         """
         entry, exits = self._sides(deployment)
-        if self._alone(entry, exits) is not None:
+        if self._alone(deployment, entry, exits) is not None:
             return None
-        needed = [1, 1]
+        needed = {"prefill": 1, "decode": 1, "fabric": 1}
         for demand in self.demands:
             for part in self._parts(deployment, entry, exits, demand):
                 asked, _ = self._duties(part, demand)
                 if asked is not None:
-                    least = math.ceil(asked.replicas_needed(rate) - 1e-9)
-                    needed[part.decodes] = max(needed[part.decodes], least)
-        return needed[0], needed[1]
+                    least = math.ceil(asked.replicas_needed(rate) * (1.0 - ROUNDING))
+                    needed[part.side] = max(needed[part.side], least)
+        return None if needed["fabric"] > 1 else (needed["prefill"], needed["decode"])
 
     def _sides(self, deployment: Deployment) -> tuple[list[Work], list[Work]]:
         """The work on each group that prefills, and on each that decodes."""
@@ -117,22 +92,26 @@ class Bounds:
         return entry, [work for group, work in named if group.role != "prefill"]
 
     def _work(self, group: Group, deployment: Deployment) -> Work:
-        device = catalog.device(group.device or deployment.device or "")
+        device, lent = catalog.device(group.device or deployment.device or ""), deployment.mixed_pool
         key = group.model_dump_json(exclude={"count", "device"}, exclude_defaults=True) + device.model_dump_json()
+        key += " lent" * lent
         if key not in self._works:
-            self._works[key] = Work(key, self.traffic, group, device, self.model, self.roofline)
+            self._works[key] = Work(key, self.traffic, group, device, self.model, self.roofline, lent)
         return self._works[key]
 
-    def _alone(self, entry: Sequence[Work], exits: Sequence[Work]) -> str | None:
+    def _alone(self, deployment: Deployment, entry: Sequence[Work], exits: Sequence[Work]) -> str | None:
         """The limit that too many requests break even alone, if any."""
-        first = np.min([work.alone_first_s() for work in entry], axis=0)
-        gap = np.min([work.alone_gap_s() for work in exits], axis=0)
-        room = max(work.kv_tokens for work in exits)
+        first = np.min([work.alone_first_s() for work in entry], axis=0) * (1.0 - ROUNDING)
+        gap = _least_gap(deployment, entry, exits) * (1.0 - ROUNDING)
+        decodes = self.traffic.decodes
+        whole = self.traffic.prompt + decodes + 1.0
+        too_long = whole > max(work.kv_tokens for work in entry)
+        too_long |= (decodes > 0) & (whole > max(work.kv_tokens for work in exits))
         checks = (
             ("ttft", lambda demand: first > demand.first),
             ("tpot", lambda demand: gap > demand.gap_s),
-            ("e2e", lambda demand: first + gap * self.traffic.decodes > demand.end_s),
-            ("KV memory", lambda demand: self.traffic.prompt + self.traffic.decodes > room),
+            ("e2e", lambda demand: first + gap * decodes > demand.end_s),
+            ("KV memory", lambda demand: too_long),
         )
         for demand in self.demands:
             lost = np.zeros(len(self.traffic), bool)
@@ -145,35 +124,16 @@ class Bounds:
     def _parts(
         self, deployment: Deployment, entry: Sequence[Work], exits: Sequence[Work], demand: Demand
     ) -> Iterator[Part]:
-        groups = deployment.groups
-        counts = {role: tuple(group.count for group in groups if group.role != role) for role in ("prefill", "decode")}
-        if deployment.mixed_pool:
-            counts = dict.fromkeys(counts, tuple(group.count for group in groups))
-        prefill, decode = counts["decode"], counts["prefill"]
+        groups, mixed = deployment.groups, deployment.mixed_pool
         if demand.first < math.inf:
-            computing = tuple(_prefill(work) for work in entry)
-            yield Part("prefill compute", tuple(work.key for work in entry), computing, prefill, False, finish=False)
+            yield from prefill_parts(entry, tuple(group.count for group in groups if mixed or group.role != "decode"))
         if demand.gap_s == math.inf and demand.end_s == math.inf:
             return
-        alone = len(groups) == 1
-        yield _part("decode compute", exits, decode, [_multiplying(work, alone) for work in exits])
-        for name, steps in _step_counts(exits, demand.gap_s, alone):
-            works = [_reading(work, count, alone) for work, count in zip(exits, steps, strict=True)]
-            yield _part(name, exits, decode, works)
-        if not alone and not deployment.mixed_pool and all(group.role != "both" for group in groups):
-            yield from self._links(deployment)
-
-    def _links(self, deployment: Deployment) -> Iterator[Part]:
-        moved = np.where(self.traffic.decodes > 0, self.traffic.fresh, 0.0) * self.model.kv_bytes_per_token
-        for role in ("prefill", "decode"):
-            groups = [group for group in deployment.groups if group.role == role]
-            rates = [_port(deployment, group) for group in groups]
-            counts = tuple(group.count for group in groups)
-            works = tuple(moved / rate for rate in rates)
-            yield Part("link", ("link", *rates), works, counts, role == "decode")
-        if deployment.fabric_bytes_per_s:
-            rate = deployment.fabric_bytes_per_s
-            yield Part("fabric", ("fabric", rate), (moved / rate,), (1,), False)
+        counts = tuple(group.count for group in groups if mixed or group.role != "prefill")
+        yield from decode_parts(deployment, exits, counts, demand.gap_s)
+        if not mixed and all(group.role != "both" for group in groups):
+            moved = np.where(self.traffic.decodes > 0, self.traffic.fresh, 0.0) * self.model.kv_bytes_per_token
+            yield from link_parts(deployment, moved)
 
     def _rate(self, part: Part, demand: Demand) -> float:
         asked, known = self._duties(part, demand)
@@ -184,45 +144,22 @@ class Bounds:
         if key not in self._asked:
             slack = demand.finish(self.traffic) if part.finish else np.full(len(self.traffic), demand.first)
             unlimited = part.finish and not np.isfinite(slack).any()
-            self._asked[key] = None if unlimited else duties(self.traffic, part.works[0], slack, demand.excused), {}
+            asked = None
+            if not unlimited:
+                asked = duties(self.traffic, part.works[0], slack, demand.excused, part.spared_s())
+            self._asked[key] = asked, {}
         return self._asked[key]
 
 
-def _part(name: str, works: Sequence[Work], counts: tuple[int, ...], amounts: Sequence[Floats]) -> Part:
-    return Part(name, tuple(work.key for work in works), tuple(amounts), counts, True)
+def _least_gap(deployment: Deployment, entry: Sequence[Work], exits: Sequence[Work]) -> Floats:
+    """The least mean gap between tokens with nobody else there.
 
-
-def _prefill(work: Work) -> Floats:
-    """Prefill alone: multiplying, with what is fixed for every step that the budget makes necessary."""
-    return work.prefill_s + work.fixed_s * work.traffic.fresh / work.step_tokens
-
-
-def _multiplying(work: Work, alone: bool) -> Floats:
-    """All multiplying of a colocated replica, or that of decoding: a multiplexed one has a lane for it."""
-    both = alone and work.group.policy != "multiplexed"
-    flops = work.decode_flops_s + (work.prefill_s if both else 0.0)
-    return np.asarray(flops + work.fixed_s * work.token_steps(both))
-
-
-def _reading(work: Work, steps: Floats, alone: bool) -> Floats:
-    """Reading in so many decode steps; where prompts have steps of their own, their time comes on top."""
-    reading = work.decode_bytes_s + work.weights_s * steps
-    return np.asarray(reading + (work.prefill_s if alone and work.group.policy in APART else 0.0))
-
-
-def _step_counts(works: Sequence[Work], gap_s: float, alone: bool) -> Iterator[tuple[str, list[Floats]]]:
-    yield "decode batch", [work.batch_steps for work in works]
-    yield "KV memory", [work.memory_steps for work in works]
-    both = alone and works[0].group.policy != "multiplexed"
-    yield "token budget", [work.token_steps(both) for work in works]
-    if gap_s < math.inf and len(works) == 1:
-        steps = works[0].gap_steps(gap_s)
-        if steps is not None:
-            yield "decode bandwidth", [steps]
-
-
-def _port(deployment: Deployment, group: Group) -> float:
-    """Bytes/s of one replica's port, as the simulator has it."""
-    device = catalog.device(group.device or deployment.device or "")
-    link = catalog.link(deployment.link or device.inter_link)
-    return link.effective * (group.tp * group.pp if deployment.link_per == "device" else 1)
+    A preempted request may get tokens where it is prefilled: after a whole prompt, unless a cache has kept it.
+    """
+    found = [work.alone_gap_s() for work in exits]
+    if elsewhere(deployment, exits) and most_preempted(exits, bool(deployment.faults)):
+        for work in entry:
+            again = 0.0 if work.traffic.hashed else work.alone_first_s()
+            found.append(np.where(work.traffic.decodes > 0, np.maximum(work.alone_gap_s(), again), 0.0))
+    least: Floats = np.min(found, axis=0)
+    return least

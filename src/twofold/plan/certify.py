@@ -2,19 +2,24 @@
 
 Every deployment has an upper limit on its rate, at first its optimistic bound. The one with the highest is asked
 whether it beats the worst of the best so far: a run that fails lowers its limit, a run that passes is followed up to
-its goodput. When all limits are below the best, the ranking is proved on the simulator. Goodputs are then checked on
-longer replays, which may lower them and open the question again. Verdicts are taken to be monotone in the rate.
+its goodput. The best are then confirmed, just below their goodputs and on longer replays, which may lower them and
+open the question again. The search ends when the best are confirmed and no other limit or goodput is above theirs.
+
+What that proves: a goodput is the highest rate of the grid at and below which all rates are sustained. Whatever is
+ruled out by a simulation failed at a rate of the grid at most one step above the best, so its goodput is at most the
+best, ties included; this does not take verdicts to be monotone in the rate. The goodputs shown are sustained, at
+themselves and at ``examine.STEADY`` steps below; a failure further down would go unseen, and they would be too high.
 
 Deployments are asked in batches of a fixed size, so that the answer does not depend on how many run at a time.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twofold.plan.bounds import Bound
 from twofold.plan.examine import Longer, Question, Search, examine, lasting
-from twofold.plan.goodput import Goodput
+from twofold.plan.goodput import BOUND, Goodput
 from twofold.plan.pool import Pool
 from twofold.spec.deployment import Deployment
 
@@ -30,9 +35,9 @@ Report = Callable[[int, int, str], None]
 class Entry:
     """What is known of one deployment.
 
-    No step above ``highest`` is sustained; ``asked``: by a simulation rather than by the bound. ``found`` is its
-    goodput once it is measured, ``lasts`` whether a longer replay has confirmed it, ``trap`` the rate that a short
-    replay had shown where it did not.
+    The goodput is at most step ``highest``, by the bound or, where it was ``asked``, by what ``failed`` above it.
+    ``found`` is its goodput once it is measured, ``lasts`` whether it is confirmed, ``trap`` the rate that a short
+    replay had shown where a longer one did not sustain it.
     """
 
     deployment: Deployment
@@ -40,6 +45,7 @@ class Entry:
     weight: float
     highest: int
     asked: bool = False
+    failed: str | None = None
     found: Goodput | None = None
     lasts: bool = False
     trap: float | None = None
@@ -128,15 +134,14 @@ class Certifier:
             self._confirm(batch)
 
     def _measure(self, batch: list[Entry]) -> None:
-        lowest = self.question.grid.lowest
         tasks = [self._task(entry) for entry in batch]
         for entry, task, found in zip(batch, tasks, self.pool.map(examine, self.question, tasks), strict=True):
             entry.asked = True
             if found.rate > 0.0:
-                entry.found = found
+                limit = entry.failed or entry.bound.limit
+                entry.found = replace(found, limit=limit) if found.limit == BOUND else found
             else:
-                entry.highest = task.lowest - 1
-                entry.found = found if task.lowest == lowest else None
+                entry.highest, entry.failed = task.lowest - 1, found.limit
 
     def _task(self, entry: Entry) -> Search:
         """Ask about a rate that would put ``entry`` among the best, not the lowest that would do."""
@@ -148,12 +153,10 @@ class Certifier:
         return Search(entry.deployment, first, first, entry.highest)
 
     def _confirm(self, batch: list[Entry]) -> None:
-        grid = self.question.grid
-        tasks = [Longer(entry.deployment, grid.below(entry.found.rate), self.times) for entry in batch if entry.found]
-        for entry, found in zip(batch, self.pool.map(lasting, self.question, tasks), strict=True):
+        tasks = [Longer(entry.deployment, entry.found, self.times) for entry in batch if entry.found is not None]
+        for entry, confirmed in zip(batch, self.pool.map(lasting, self.question, tasks), strict=True):
             entry.lasts = True
-            if found is not None and entry.found is not None:
-                entry.trap, entry.found = entry.found.rate, found
+            entry.found, entry.trap = confirmed
 
     def _tell(self) -> None:
         ranked = self._ranked()

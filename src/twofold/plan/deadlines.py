@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from twofold.plan.demand import Floats, Traffic
 from twofold.plan.probe import SUSTAINABLE_TTFT_S
@@ -34,13 +35,13 @@ class Demand:
 
 def demands(slo: Slo, requests: int) -> list[Demand]:
     """What every passing run keeps: the limits on single requests, percentile limits, and half of all first tokens
-    within 2 s; a limit on gaps alone is joined with the latter, for the requests that keep both."""
-    half = Demand(requests - requests // 2, first_s=SUSTAINABLE_TTFT_S)
-    found = [half]
-    for demand in _limits(slo, requests):
-        found.append(demand)
-        if demand.first == math.inf and demand.excused + half.excused < requests:
-            found.append(Demand(demand.excused + half.excused, half.first_s, demand.gap_s))
+    within 2 s. A limit on gaps alone is joined with each on first tokens, for the requests that keep both."""
+    found = [Demand(requests // 2, first_s=SUSTAINABLE_TTFT_S), *_limits(slo, requests)]
+    gaps = [demand for demand in found if demand.first == math.inf]
+    firsts = [demand for demand in found if demand.first_s < math.inf and demand.gap_s == math.inf]
+    for gap, first in product(gaps, firsts):
+        if gap.excused + first.excused < requests:
+            found.append(Demand(gap.excused + first.excused, first.first_s, gap.gap_s, first.end_s))
     return found
 
 

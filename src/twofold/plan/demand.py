@@ -88,13 +88,13 @@ def _held(prompt: Floats, decodes: Floats, shared: Floats) -> Floats:
 
 
 def _shared(workload: Workload) -> Floats:
-    """Tokens from the first on, of prompt and output, that some other request has as well; all but one may reuse them."""
+    """Tokens from the first on that some other request has as well: all but one of them may reuse them."""
     n = len(workload)
     if not workload.hash_tokens:
         return np.zeros(n)
     _, inverse, seen = np.unique(workload.hash_ids, return_inverse=True, return_counts=True)
     owner = np.repeat(np.arange(n), np.diff(workload.hash_start))
-    pieces: Floats = np.bincount(owner, weights=seen[inverse] > 1, minlength=n)
+    pieces = np.bincount(owner, weights=seen[inverse] > 1, minlength=n).astype(np.float64)
     return pieces * workload.hash_tokens
 
 

@@ -1,11 +1,12 @@
 """What is asked about one deployment: does it beat a threshold, does its goodput last, how sure is it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from twofold.cost.contract import CostModel
 from twofold.plan.cache import Cache
-from twofold.plan.goodput import Goodput, Grid, climb
+from twofold.plan.goodput import BOUND, Goodput, Grid, climb
 from twofold.plan.probe import Probe, probe
 from twofold.spec.deployment import Deployment
 from twofold.spec.replays import repeated, resampled
@@ -14,6 +15,8 @@ from twofold.spec.workload import Workload
 
 LASTING = 0.97
 """Share of the goodput that a longer replay must sustain: below it the run was too short to show the queue grow."""
+STEADY = 4
+"""Steps below a goodput that must be sustained too: near it verdicts flicker, and an island of passes is not one."""
 BLOCKS = 50
 ROUGH = 2
 """Steps of the grid to one step of a resampled goodput, whose spread is wanted rather than itself."""
@@ -46,11 +49,18 @@ class Search(NamedTuple):
 
 
 class Longer(NamedTuple):
-    """Check the goodput of ``deployment``, at step ``k``, on the requests ``times`` over."""
+    """Check what was ``found`` of ``deployment``: just below it, and on the requests ``times`` over."""
 
     deployment: Deployment
-    k: int
+    found: Goodput
     times: int
+
+
+class Lasting(NamedTuple):
+    """A confirmed goodput, and the rate that a short replay had shown where a longer one did not sustain it."""
+
+    found: Goodput
+    trap: float | None
 
 
 class Another(NamedTuple):
@@ -71,27 +81,58 @@ def examine(question: Question, task: Search) -> Goodput:
     return climb(ask, question.grid, task.start, task.lowest, task.highest)
 
 
-def lasting(question: Question, task: Longer) -> Goodput | None:
-    """None when the goodput lasts in a longer replay, else the goodput there: the finite run was a trap."""
-    longer = repeated(question.workload, task.times)
-    eased = question.grid.below(question.grid.rate(task.k) * LASTING)
+def lasting(question: Question, task: Longer) -> Lasting:
+    """The goodput that the steps below it and a longer replay confirm."""
 
     def ask(k: int) -> Probe:
+        return question.ask(question.workload, task.deployment, k)
+
+    longer = repeated(question.workload, task.times)
+
+    def ask_longer(k: int) -> Probe:
         return question.ask(longer, task.deployment, k)
 
-    if ask(eased).failed is None:
-        return None
-    return climb(ask, question.grid, eased - 1, question.grid.lowest, eased - 1)
+    found = steady(ask, question.grid, task.found)
+    if found.rate == 0.0:
+        return Lasting(found, None)
+    eased = question.grid.below(found.rate * LASTING)
+    failed = ask_longer(eased).failed
+    if failed is None:
+        return Lasting(found, None)
+    lower = steady(ask_longer, question.grid, below(ask_longer, question.grid, eased, failed))
+    return Lasting(lower, found.rate)
+
+
+def steady(ask: Callable[[int], Probe], grid: Grid, found: Goodput) -> Goodput:
+    """``found``, or less: until it and the ``STEADY`` steps below it are sustained."""
+    while found.rate > 0.0:
+        top = grid.below(found.rate)
+        probes = {k: ask(k) for k in range(max(grid.lowest, top - STEADY), top)}
+        failed = next(((k, probe.failed) for k, probe in probes.items() if probe.failed is not None), None)
+        if failed is None:
+            return found
+        found = below(ask, grid, *failed)
+    return found
+
+
+def below(ask: Callable[[int], Probe], grid: Grid, k: int, failed: str) -> Goodput:
+    """The goodput below step ``k``, where the limit ``failed`` is broken."""
+    found = climb(ask, grid, k - 1, grid.lowest, k - 1)
+    return replace(found, limit=failed) if found.limit == BOUND else found
 
 
 def another(question: Question, task: Another) -> float:
     """The goodput on other requests like these, requests/s."""
     drawn = resampled(repeated(question.workload, task.times), BLOCKS * task.times, task.seed)
-
-    rough = Grid((1.0 + question.grid.precision) ** ROUGH - 1.0)
-    coarse = replace(question, workload=drawn, grid=rough)
+    coarse = replace(question, workload=drawn, grid=rough(question.grid))
+    grid = coarse.grid
 
     def ask(k: int) -> Probe:
         return coarse.ask(drawn, task.deployment, k)
 
-    return climb(ask, rough, rough.below(task.rate), rough.lowest, rough.highest, stride=1).rate
+    return climb(ask, grid, grid.below(task.rate), grid.lowest, grid.highest, stride=1).rate
+
+
+def rough(grid: Grid) -> Grid:
+    """The grid on which resampled goodputs lie."""
+    return Grid((1.0 + grid.precision) ** ROUGH - 1.0)

@@ -17,6 +17,8 @@ PRECISION = 0.02
 LOWEST_RATE = 1e-3
 HIGHEST_RATE = 1e6
 FIRST_STRIDE = 3
+BOUND = "bound"
+"""The limit of a goodput that passed at the highest step it was asked about."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def climb(
     """
     low, high = lowest - 1, highest + 1
     kept: Probe | None = None
-    limit, probes = "bound", 0
+    limit, probes = BOUND, 0
     k = min(max(start, lowest), highest)
     while high - low > 1:
         found, probes = ask(k), probes + 1

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.cost.contract import CostModel
-from twofold.plan.cache import Cache, Recorded, key_of
+from twofold.plan.cache import Cache, Recorded, cacheable, key_of
 from twofold.simulate.attainment import Latencies, attainment_of, percentile_of
 from twofold.simulate.result import Result
 from twofold.simulate.rules import rules_of
@@ -46,6 +46,8 @@ def probe(
     cache: Cache | None = None,
 ) -> Probe:
     """Run ``workload`` as it is until the verdict is certain, or recall from ``cache`` what a run has shown."""
+    if not cacheable(deployment):
+        cache = None
     key = "" if cache is None else key_of(workload, deployment, slo, roofline)
     recalled = None if cache is None else _recalled(cache, key, slo)
     if isinstance(recalled, str):
@@ -66,15 +68,16 @@ def _judged(rate: float, found: Latencies, slo: Slo) -> Probe:
 def _recalled(cache: Cache, key: str, slo: Slo) -> Recorded | str | None:
     """A run to the end that ``slo`` can be judged on, or what a run that stopped early failed ``slo`` by."""
     whole = cache.get(key)
-    if whole is not None and (recorded := Recorded.from_bytes(whole)).judges(slo):
+    recorded = None if whole is None else Recorded.from_bytes(whole)
+    if recorded is not None and recorded.judges(slo):
         return recorded
-    verdict = cache.get(f"{key} {slo}")
+    verdict = cache.get(f"{key} {slo!r}")
     return None if verdict is None else verdict.decode()
 
 
 def _keep(cache: Cache, key: str, slo: Slo, result: Result) -> None:
     if result.stopped:
-        cache.put(f"{key} {slo}", str(binding_limit(result, slo)).encode())
+        cache.put(f"{key} {slo!r}", str(binding_limit(result, slo)).encode())
     else:
         cache.put(key, Recorded.of(result, slo).to_bytes())
 

@@ -142,7 +142,6 @@ class Provisioner:
         return spent[self.keep - 1] if len(spent) >= self.keep else math.inf
 
     def _solve(self, batch: list[Way]) -> None:
-        self.asked.update(batch)
         limit = self._limit()
         for index in range(2):
             self._fewest_of_sides([way for way in batch if len(way.sides) > index], index)
@@ -153,6 +152,7 @@ class Provisioner:
         for way, tried, chosen in zip(batch, choices, self.pool.map(first, self.question, tasks), strict=True):
             if chosen is not None:
                 self.found[way] = tried[chosen]
+        self.asked.update(batch)
 
     def _fewest_of_sides(self, batch: list[Way], index: int) -> None:
         """Find the fewest replicas of side ``index``, once for all ways that have it."""

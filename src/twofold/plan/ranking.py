@@ -6,7 +6,7 @@ from typing import Any
 from twofold.cost.contract import CostModel
 from twofold.plan.certify import Entry
 from twofold.plan.document import PLAN_VERSION, deployment_mapping
-from twofold.plan.goodput import Goodput
+from twofold.plan.goodput import BOUND, Goodput
 from twofold.plan.objective import Objective
 from twofold.plan.resources import Resources, price_of, watts_of
 from twofold.plan.robust import Regret
@@ -40,7 +40,7 @@ class Candidate:
 
     ``low`` and ``high`` are its 90 % interval in requests/s (None: not resampled) and ``swaps_with`` the ranks that
     the noise could swap with its own; no rate above ``bound`` is possible, for ``bound_limit``; ``trap`` is the rate
-    at which a short replay passed while the queue still grew.
+    at which a short replay passed while the queue still grew; ``confirmed``: a longer replay has been made.
     """
 
     deployment: Deployment
@@ -51,12 +51,13 @@ class Candidate:
     high: float | None = None
     swaps_with: tuple[int, ...] = ()
     trap: float | None = None
+    confirmed: bool = False
 
     @classmethod
     def of(cls, entry: Entry, interval: Interval | None) -> "Candidate":
         """The candidate of a measured entry."""
         found = entry.found or Goodput(0.0, 0.0, "none", 0)
-        if found.limit == "bound":
+        if found.limit == BOUND:
             found = Goodput(found.rate, found.attainment, entry.bound.limit, found.probes)
         return cls(
             deployment=entry.deployment,
@@ -67,6 +68,7 @@ class Candidate:
             high=None if interval is None else interval.high,
             swaps_with=() if interval is None else interval.swaps_with,
             trap=entry.trap,
+            confirmed=entry.lasts,
         )
 
     @property
@@ -96,6 +98,7 @@ class Candidate:
             "high_req_s": self.high,
             "swaps_with": list(self.swaps_with),
             "trap_req_s": self.trap,
+            "confirmed": self.confirmed,
             "probes": self.found.probes,
             "spec": deployment_mapping(self.deployment),
         }

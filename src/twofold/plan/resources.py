@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twofold.errors import SpecError
@@ -82,22 +82,26 @@ def _buys(budget: float, each: float) -> float:
 
 def parse_resources(gpus: str | Mapping[str, int | None], budget: str | None = None) -> Resources:
     """Read ``"8xH100 + 16xA100"`` or ``"H100 + A100"``, and a budget such as ``"150$/h"`` or ``"40kW"``."""
-    counts = gpus if isinstance(gpus, Mapping) else _counts(gpus)
-    kinds = tuple(Kind(catalog.device(name), most) for name, most in counts.items())
+    written = list(gpus.items()) if isinstance(gpus, Mapping) else list(_counts(gpus))
+    kinds: dict[str, Kind] = {}
+    for name, most in written:
+        device = catalog.device(name)
+        other = kinds.get(device.name)
+        if other is not None and (other.most is None or most is None):
+            raise SpecError("gpus", name, f"{device.name} is there twice; {ACCEPTED}")
+        kinds[device.name] = Kind(device, most if other is None else (most or 0) + (other.most or 0))
     usd, watts = (None, None) if budget is None else read_amount(budget)
-    return Resources(kinds, usd, watts)
+    return Resources(tuple(kinds.values()), usd, watts)
 
 
-def _counts(text: str) -> dict[str, int | None]:
-    counts: dict[str, int | None] = {}
+def _counts(text: str) -> Iterator[tuple[str, int | None]]:
     for part in (part.strip() for part in text.split("+")):
         if re.match(r"\d+\s*[x×*]", part):
-            counts |= parse_budget(part)
+            yield from parse_budget(part).items()
         elif re.fullmatch(r"[A-Za-z][\w.\- ]*", part):
-            counts[part] = None
+            yield part, None
         else:
             raise SpecError("gpus", part or text, ACCEPTED)
-    return counts
 
 
 def read_amount(text: str, field: str = "within") -> tuple[float | None, float | None]:

@@ -5,10 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from twofold.errors import SpecError
+from twofold.plan.bounds import Bound, Bounds
+from twofold.plan.goodput import Grid
 from twofold.plan.objective import RATES
 from twofold.plan.ranking import Candidate, Plan
 from twofold.plan.robust import RegretRow, regret
 from twofold.plan.search import plan
+from twofold.plan.searches import longer
 from twofold.spec.deployment import Deployment
 from twofold.spec.workload import Workload
 
@@ -20,22 +23,22 @@ def plan_robustly(workloads: Sequence[Workload], **options: Any) -> Plan:
     """The plan of the first workload, with the best of every workload's plan ranked by worst regret over all.
 
     ``options`` are those of :func:`plan`, with an objective that wants the highest rate. Goodputs shown are those of
-    the first workload; ``regret`` has the whole table (lecture 7, section 6.3).
+    the first workload in a longer replay; ``regret`` has the whole table (lecture 7, section 6.3).
     """
     if options.get("objective", "goodput") != "goodput":
         raise SpecError("objective", options["objective"], f"accepted for several workloads: {RATES[0]}")
     plans = [plan(workload, **options) for workload in workloads]
     table = regret(
-        [found.workload for found in plans],
+        [longer(found.workload) for found in plans],
         _tried(plans),
         plans[0].slo,
         roofline=options.get("roofline"),
         progress=options.get("progress"),
     )
+    first = plans[0]
+    bounds = Bounds(first.workload, first.model, first.slo, Grid(), first.roofline)
     ranked = sorted(table.rows, key=lambda row: (row.worst, row.mean))
-    known = {candidate.label: candidate for found in plans for candidate in found.candidates}
-    candidates = [_candidate(row, known) for row in ranked]
-    return replace(plans[0], candidates=candidates, regret=table)
+    return replace(first, candidates=[_candidate(row, bounds(row.deployment)) for row in ranked], regret=table)
 
 
 def _tried(plans: Sequence[Plan]) -> list[Deployment]:
@@ -43,6 +46,5 @@ def _tried(plans: Sequence[Plan]) -> list[Deployment]:
     return list(tried.values())
 
 
-def _candidate(row: RegretRow, known: dict[str, Candidate]) -> Candidate:
-    candidate = Candidate(row.deployment, row.cells[0].found, float("inf"), "none")
-    return replace(known[candidate.label], found=row.cells[0].found, low=None, high=None, swaps_with=(), trap=None)
+def _candidate(row: RegretRow, bound: Bound) -> Candidate:
+    return Candidate(row.deployment, row.cells[0].found, bound.rate, bound.limit, confirmed=True)

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from twofold.cost.contract import CostModel
@@ -82,9 +83,12 @@ def plan(
         search = Searching(question, bounds, space, aim, running, keep, deadline, progress)
         entries, certificate = search.run()
         if not entries:
-            raise SpecError("slo", str(limits), nearest_possible(question, space, aim.target))
+            raise _impossible(search)
         resampled = 0 if certificate.stopped else samples
-        sure = intervals(question, entries[:SURE], running, search.times, resampled)
+        try:
+            sure = intervals(search.asked, entries[:SURE], running, search.times, resampled)
+        except KeyboardInterrupt:
+            sure, certificate = [], replace(certificate, stopped="interrupted")
     padded = [*sure, *[None] * (len(entries) - len(sure))]
     candidates = [Candidate.of(entry, interval) for entry, interval in zip(entries, padded, strict=True)]
     return Plan(candidates, spec, resources, limits, replayed, aim, certificate, roofline)
@@ -109,11 +113,20 @@ def _running(pool: Pool | None, workers: int | None) -> Iterator[Pool]:
         yield threads
 
 
+def _impossible(search: Searching) -> SpecError:
+    """Why nothing was found: the target rate is out of reach, or the SLO is at any rate."""
+    question, space, target = search.question, search.space, search.aim.target
+    if target is not None and any(search.bounds(each).rate > 0.0 for each in space):
+        reach = f"out of reach of {space.model.name} on {space.resources} under {question.slo}"
+        return SpecError("target-rate", target, f"{reach}; leave it and the objective out to see what is not")
+    return SpecError("slo", str(question.slo), nearest_possible(question, space, target))
+
+
 def _replayed(workload: Workload, requests: int) -> Workload:
-    if len(workload) == 0:
-        raise SpecError("workload", workload.name, "accepted: at least one request")
+    if min(len(workload), requests) < 2:
+        raise SpecError("workload", workload.name, "accepted: at least two requests, since one alone has no rate")
     replayed = workload.head(requests)
-    if len(replayed) > 1 and math.isinf(replayed.rate):
+    if math.isinf(replayed.rate):
         accepted = "all requests arrive at once, so no rate can be tried; give --arrivals, or a trace with times"
         raise SpecError("workload", workload.name, accepted)
     return replayed

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from twofold.plan.bounds import Bound, Bounds
 from twofold.plan.certify import Certifier, Entry
@@ -17,6 +18,8 @@ from twofold.plan.ranking import Certificate
 from twofold.plan.space import Space
 from twofold.simulate.run import Progress
 from twofold.spec.deployment import Deployment
+from twofold.spec.replays import repeated
+from twofold.spec.workload import Workload
 
 LONG = 20_000
 """Requests of the longer replay that the goodput of the best must last through."""
@@ -40,11 +43,18 @@ class Searching:
     @property
     def times(self) -> int:
         """How often the requests are repeated in a longer replay."""
-        return max(2, math.ceil(LONG / len(self.question.workload)))
+        return times(self.question.workload)
+
+    @cached_property
+    def asked(self) -> Question:
+        """The question that goodputs answer: where a target is given, on a replay that lasts long enough at it."""
+        if self.aim.target is None:
+            return self.question
+        return replace(self.question, workload=at_target(self.question.workload, self.aim.target))
 
     def run(self) -> tuple[list[Entry], Certificate]:
         """The measured entries, best first, and what was ruled out."""
-        return self.highest() if self.aim.target is None else self.least(self.aim.target)
+        return self.highest() if self.aim.target is None else self.least()
 
     def highest(self) -> tuple[list[Entry], Certificate]:
         """The deployments with the highest rate, in the unit of the objective."""
@@ -67,10 +77,11 @@ class Searching:
         )
         return ranked, certificate
 
-    def least(self, target: float) -> tuple[list[Entry], Certificate]:
-        """The ways to serve ``target`` requests/s that take least, or those that no other beats in every respect."""
-        aimed = replace(self.question, workload=at_target(self.question.workload, target))
-        every, pareto = list(ways(self.space, self.bounds, self.aim)), self.aim.name == "pareto"
+    def least(self) -> tuple[list[Entry], Certificate]:
+        """The ways to serve the target that take least, or those that no other beats in every respect."""
+        aimed, pareto = self.asked, self.aim.name == "pareto"
+        bounds = Bounds(aimed.workload, self.space.model, aimed.slo, aimed.grid, aimed.roofline)
+        every = list(ways(self.space, bounds, self.aim))
         search = Provisioner(aimed, every, self.pool, None if pareto else self.keep, self.deadline, self.progress)
         found = search.run()
         found = front(aimed, found, self.pool) if pareto else found[: self.keep]
@@ -82,10 +93,20 @@ class Searching:
             gap=0.0 if search.stopped is None else search.gap(),
             stopped=search.stopped,
         )
-        return measured(self.question, found, self.pool), certificate
+        return measured(aimed, found, self.pool), certificate
 
     def _deployments(self) -> Iterable[Deployment]:
         return self.space if self.aim.name == "goodput" else self.space.with_smaller(SMALL_UNIT)
+
+
+def times(workload: Workload) -> int:
+    """How often the requests are repeated in a longer replay."""
+    return max(2, math.ceil(LONG / len(workload)))
+
+
+def longer(workload: Workload) -> Workload:
+    """The replay that a goodput must last through."""
+    return repeated(workload, times(workload))
 
 
 def entry_of(deployment: Deployment, bound: Bound, aim: Objective, grid: Grid) -> Entry:

@@ -61,10 +61,14 @@ def _shapes(model: Model, kind: Kind, most: int) -> Iterator[Shape]:
     tp = 1
     while tp <= min(most, kind.device.devices_per_node):
         for pp in STAGES:
-            whole = model.heads % tp == 0 and model.layers % pp == 0
-            if tp * pp <= most and whole and fits(model, kind.device, tp, pp):
+            if tp * pp <= most and _whole(model, tp, pp) and fits(model, kind.device, tp, pp):
                 yield Shape(kind, tp, pp)
         tp *= 2
+
+
+def _whole(model: Model, tp: int, pp: int) -> bool:
+    """Whether the heads and the layers can be cut so."""
+    return model.heads % tp == 0 and model.layers % pp == 0
 
 
 def fits(model: Model, device: Device, tp: int, pp: int) -> bool:
@@ -77,8 +81,8 @@ def fits(model: Model, device: Device, tp: int, pp: int) -> bool:
 
 
 def _what_fits(model: Model, device: Device) -> str:
-    tried = sorted({(tp * pp, tp, pp) for tp in (1, 2, 4, 8) for pp in STAGES if model.heads % tp == 0})
-    needed = next((devices for devices, tp, pp in tried if fits(model, device, tp, pp)), None)
+    most = device.devices_per_node * max(STAGES)
+    needed = min((shape.devices for shape in _shapes(model, Kind(device, most), most)), default=None)
     if needed is None:
         return f"{model.name} does not fit on any number of {device.name} that is tried"
     return f"{model.name} needs at least {needed}x{device.name}"

@@ -109,6 +109,7 @@ class Space:
                     yield self.deployment(one.group(first, **options), other.group(second, **options))
 
     def _disaggregated(self, prefill: Shape, decode: Shape) -> Iterator[Deployment]:
+        """All pairs of counts; what is left of another kind that prefills decodes as well."""
         costs = self.roofline or Roofline()
         for capped in decode_side(decode, self.capped):
             if not costs.knows(self.model, decode.device, decode.tp, capped.get("power_cap_w")):
@@ -119,20 +120,14 @@ class Space:
                 if y == 0:
                     break
                 behind = decode.group(y, "decode", **capped)
-                if self._most(prefill, ahead, behind):
+                if rest := self._most(prefill, ahead, behind):
+                    if prefill.device != decode.device:
+                        yield self.deployment(ahead, behind, prefill.group(rest, "decode"))
                     continue
                 for options in prefill_side():
                     yield self.deployment(prefill.group(x, "prefill", **options), behind)
                 if prefill.pp == decode.pp == 1:
                     yield self.deployment(ahead, behind, mixed_pool=True)
-                if prefill.device != decode.device:
-                    yield from self._rest_decodes(prefill, ahead, behind)
-
-    def _rest_decodes(self, prefill: Shape, ahead: Group, behind: Group) -> Iterator[Deployment]:
-        """What is left of the kind that prefills decodes as well."""
-        rest = self._most(prefill, ahead, behind)
-        if rest:
-            yield self.deployment(ahead, behind, prefill.group(rest, "decode"))
 
     def _mixtures(self, shapes: list[Shape]) -> Iterator[Deployment]:
         """Prefill, decode and chunked replicas of one shape side by side."""

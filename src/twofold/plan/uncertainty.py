@@ -1,5 +1,6 @@
 """How sure a ranking is: the goodputs of the best on resampled requests, the same ones for each of them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.plan.certify import Entry
-from twofold.plan.examine import Another, Question, another
+from twofold.plan.examine import Another, Question, another, rough
+from twofold.plan.goodput import Grid
 from twofold.plan.pool import Pool
 
 SAMPLES = 6
@@ -27,7 +29,8 @@ class Interval:
 def intervals(
     question: Question, ranked: Sequence[Entry], pool: Pool, times: int, samples: int = SAMPLES
 ) -> list[Interval]:
-    """The interval of each of ``ranked``: its goodput, give or take the spread over ``samples`` block bootstraps.
+    """The interval of each of ``ranked``: its goodput, give or take the spread over ``samples`` block bootstraps
+    and what the grid of rates rounds off.
 
     None at all for fewer than two samples, which have no spread.
     """
@@ -42,17 +45,25 @@ def intervals(
     rates = np.array(pool.map(another, question, tasks)).reshape(len(ranked), samples)
     values = rates / np.array([entry.weight for entry in ranked])[:, None]
     found = np.array([entry.value for entry in ranked])
-    return [_interval(entry, rates[rank], _swapped(rank, found, values)) for rank, entry in enumerate(ranked)]
+    spreads = COVERED * np.hypot(values.std(axis=1, ddof=1), _blurred(question.grid, found))
+    return [
+        Interval(
+            low=max(0.0, value - spread) * entry.weight,
+            high=(value + spread) * entry.weight,
+            swaps_with=_swapped(rank, found, values, question.grid),
+        )
+        for rank, (entry, value, spread) in enumerate(zip(ranked, found.tolist(), spreads.tolist(), strict=True))
+    ]
 
 
-def _interval(entry: Entry, rates: NDArray[np.float64], swaps: tuple[int, ...]) -> Interval:
-    rate = entry.found.rate if entry.found is not None else 0.0
-    spread = COVERED * float(rates.std(ddof=1))
-    return Interval(max(0.0, rate - spread), rate + spread, swaps)
+def _blurred(grid: Grid, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard deviation of what rounding to a step of the rough grid adds: it is uniform within a step."""
+    return np.asarray(values * rough(grid).precision / math.sqrt(12.0))
 
 
-def _swapped(rank: int, found: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[int, ...]:
+def _swapped(rank: int, found: NDArray[np.float64], values: NDArray[np.float64], grid: Grid) -> tuple[int, ...]:
     """Ranks whose lead over this one, or lag behind it, is within the spread of their difference."""
     apart = np.abs(found - found[rank])
-    spread = COVERED * (values - values[rank]).std(axis=1, ddof=1)
+    blurred = _blurred(grid, np.hypot(found, found[rank]))
+    spread = COVERED * np.hypot((values - values[rank]).std(axis=1, ddof=1), blurred)
     return tuple(int(other) + 1 for other in np.flatnonzero(apart <= spread) if other != rank)

@@ -191,10 +191,22 @@ class Work:
         M tokens, sum of b s <= M gap over the steps J, so by Cauchy-Schwarz J >= S^2 / (M (gap - w)), S the sum of
         the square roots of c; and S^2 / M >= 2 l S - l^2 M for any l, which is additive over requests. ``root`` is l.
         """
-        left = (gap_s - self.hops_s) / self.cost.stages - self.weights_s
-        if left <= 0.0:
-            return None
-        return np.asarray((2.0 * root * self._roots - root * root * self.traffic.decodes) / left)
+        left = self._left(gap_s)
+        return None if left <= 0.0 else (2.0 * root * self._roots - root * root * self.traffic.decodes) / left
+
+    def gap_spared(self, gap_s: float, root: float) -> Floats:
+        """What a token of each request that is made elsewhere takes off :meth:`gap_steps`.
+
+        Its own gap may be short, so the others' may be longer: with P such tokens sum of b s <= (M + P) gap, which is
+        as if M were P gap / (gap - w) larger.
+        """
+        left = self._left(gap_s)
+        longer = root * root * (left + self.weights_s) / left
+        return np.asarray((2.0 * root * self._roots + (longer - root * root) * self.traffic.decodes) / left)
+
+    def _left(self, gap_s: float) -> float:
+        """Of a gap, in one stage, what the weights leave."""
+        return float((gap_s - self.hops_s) / self.cost.stages - self.weights_s)
 
     @cached_property
     def root(self) -> float:
