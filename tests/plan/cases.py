@@ -165,9 +165,9 @@ def _random_policy(rng: Generator, role: str, device: Device, fields: dict[str, 
     if chosen == "chunked":
         budget = {"budget_tokens": int(some(rng, 16, 128, 512, 2048))}
         found |= {"budget_s": log_uniform(rng, 2e-3, 0.1)} if rng.random() < 0.3 else budget
-    if rng.random() < 0.2:
+    if chosen == "chunked" and rng.random() < 0.2:
         found["prefill_every"] = int(some(rng, 1, 2, 8))
-    if rng.random() < 0.2:
+    if chosen == "prefill-first" and role == "both" and rng.random() < 0.2:
         found["decode_every"] = int(some(rng, 1, 2, 8))
     if role == "prefill" and rng.random() < 0.3:
         found["prefill_batch_tokens"] = int(some(rng, 1, 1000, 50000))

@@ -123,3 +123,17 @@ def test_faults_come_at_a_time_or_at_a_rate() -> None:
     for bad in ({"at_s": 1}, {"rate_per_hour": 1}, {"at_s": 1, "target": 0, "mean_repair_s": 4}):
         with pytest.raises(SpecError):
             Fault(**bad)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"policy": "mixed", "prefill_every": 4},
+        {"policy": "request-level", "prefill_every": 4},
+        {"policy": "chunked", "decode_every": 4},
+        {"role": "prefill", "decode_every": 4},
+    ],
+)
+def test_a_promise_that_the_policy_would_not_keep_is_refused(fields):
+    with pytest.raises(SpecError, match="every"):
+        Group(**fields)

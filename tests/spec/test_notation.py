@@ -18,7 +18,7 @@ def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 POLICY_FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "chunked": {"budget_tokens": WHOLE},
+    "chunked": {"budget_tokens": WHOLE, "prefill_every": optional(WHOLE)},
     "multiplexed": {
         "split": st.sampled_from(["pdmux", "slo", "80:52"]),
         "sm_group_num": st.integers(3, 99),
@@ -28,7 +28,7 @@ POLICY_FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "contention_decode": st.floats(1, 9),
         "contention_prefill": st.floats(1, 9),
     },
-    "my-policy": {"budget_s": optional(REAL)},
+    "my-policy": {"budget_s": optional(REAL), "prefill_every": optional(WHOLE)},
 }
 
 
@@ -51,13 +51,13 @@ def groups(draw: st.DrawFn, role: str) -> Group:
         "disk_kv_bytes": st.integers(0, 2**50),
         "order": st.sampled_from(["fcfs", "priority", "short-first"]),
         "ageing_s": REAL,
-        "prefill_every": optional(WHOLE),
-        "decode_every": optional(WHOLE),
         "power_cap_w": optional(REAL),
         **POLICY_FIELDS.get(policy, {}),
     }
     if role == "prefill":
         fields["prefill_batch_tokens"] = optional(WHOLE)
+    if role == "both" and policy == "prefill-first":
+        fields["decode_every"] = optional(WHOLE)
     if role != "decode":
         fields["max_prefill_tokens"] = WHOLE
     chosen = draw(st.sets(st.sampled_from(sorted(fields))))
@@ -147,6 +147,7 @@ def test_every_option_that_an_error_lists_exists(example: str) -> None:
         "budget=512": "1B,policy=mine,{}",
         "policy=NAME": "1B,policy=name",
         "tbt=20ms": "1B,multiplexed=slo,{}",
+        "decode-every=4": "1B,prefill-first,{}",
     }
     mux = (
         example.split("=")[0] in ("divisions", "groups", "divisor", "layer-budget", "curve") or "contention" in example

@@ -94,6 +94,7 @@ class Group(Checked):
     def _agree(self) -> Group:
         self._check_policy()
         self._check_budget()
+        self._check_promises()
         self._check_split()
         if self.prefill_batch_tokens is not None and self.role != "prefill":
             raise SpecError(
@@ -121,6 +122,14 @@ class Group(Checked):
         given = self.budget_s if self.budget_tokens is None else self.budget_tokens
         if given is not None and self.policy in POLICIES and self.policy != "chunked":
             raise SpecError("budget", given, f"only chunked takes a budget a step, not {self.policy}")
+
+    def _check_promises(self) -> None:
+        for name, policy in (("prefill_every", "chunked"), ("decode_every", "prefill-first")):
+            value = getattr(self, name)
+            if value is not None and self.policy in POLICIES and self.policy != policy:
+                raise SpecError(name, value, f"only {policy} keeps such a promise, not {self.policy}")
+        if self.decode_every is not None and self.role == "prefill":
+            raise SpecError("decode_every", self.decode_every, "a prefill replica has no decodes")
 
     def _check_split(self) -> None:
         for name in SPLIT_FIELDS:

@@ -35,7 +35,7 @@ def test_every_field_is_decided() -> None:
         ("1B,host=64GB", {}, "host_kv_bytes"),
         ("1B,disk=1TB", {}, "disk_kv_bytes"),
         ("1B,prefill-every=8", {}, "prefill_every"),
-        ("1B,decode-every=8", {}, "decode_every"),
+        ("1B,prefill-first,decode-every=8", {}, "decode_every"),
         ("1B,reserve", {}, "admission"),
         ("1B,tp16", {}, "tp x pp"),
         ("1B@MI300X", {}, "device"),
