@@ -11,7 +11,7 @@ from twofold.plan.certify import Certifier, Entry
 from twofold.plan.examine import STEADY
 from twofold.plan.pool import Pool, Threads
 
-STEPS = st.integers(-40, 60)
+STEPS = st.integers(0, 8) | st.integers(-40, 60)
 
 
 @st.composite
@@ -50,6 +50,12 @@ def test_the_kept_are_the_best_of_all(known: list[Truth], keep: int, start: int)
     assert found == best_of(known)[:keep]
     assert search.gap() == 0.0
     assert search.stopped is None
+
+
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_one_step_more_is_found_however_low_its_bound(more: int) -> None:
+    question, entries = planted([Truth(more if k == 11 else 0, 5, 40 - k) for k in range(12)])
+    assert search_of(question, entries).run()[0].value == GRID.rate(more)
 
 
 @given(truths(flicker=True), st.integers(1, 5))

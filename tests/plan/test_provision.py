@@ -1,4 +1,3 @@
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
@@ -31,11 +30,13 @@ def workload_of(seed: int, prompt: int = 800, output: int = 60) -> twofold.spec.
     return Synthetic(rate=5, requests=60, seed=seed, **lengths).workload()
 
 
-def provisioner(gpus: str, aim: Objective, seed: int = 1, keep: int | None = 1, **options: Any) -> Provisioner:
-    model, workload = catalog.model("qwen2.5-3b"), workload_of(seed)
-    space = Space(model, parse_resources(gpus), SLO, capped=aim.name == "power")
+def provisioner(
+    gpus: str, aim: Objective, seed: int = 1, keep: int | None = 1, model: str = "qwen2.5-3b", **options: Any
+) -> Provisioner:
+    spec, workload = catalog.model(model), workload_of(seed)
+    space = Space(spec, parse_resources(gpus), SLO, capped=aim.name == "power")
     aimed = Question(at_target(workload, aim.target or 0.0), SLO, GRID)
-    every = list(ways(space, Bounds(aimed.workload, model, SLO, GRID), aim))
+    every = list(ways(space, Bounds(aimed.workload, spec, SLO, GRID), aim))
     return Provisioner(aimed, every, Threads(1), keep, **options)
 
 
@@ -85,11 +86,12 @@ def test_the_kept_are_in_ascending_order_and_each_is_another_way() -> None:
 
 
 def test_any_number_of_two_kinds_serves_a_high_rate_for_least() -> None:
-    search = provisioner("H100 + L4", Objective("cost", 60.0))
-    way, counts = search.run()[0]
+    unlimited, bought = (
+        provisioner(gpus, Objective("cost", 300.0), model="smollm2-135m") for gpus in ("A10G + L4", "4xA10G + 4xL4")
+    )
+    way, counts = unlimited.run()[0]
     assert sum(way.deployment(counts).by_device().values()) > 1
-    assert sustained(search.question, way.deployment(counts))
-    bought = provisioner("2xH100 + 4xL4", Objective("cost", 60.0))
+    assert sustained(unlimited.question, way.deployment(counts))
     assert way.spent(counts) <= by_brute_force(bought, 4)
 
 
@@ -98,11 +100,11 @@ def test_nothing_serves_a_target_out_of_reach() -> None:
 
 
 def test_out_of_time_it_says_how_much_less_a_way_that_is_left_could_take() -> None:
-    done, hurried = (provisioner("4xL4", Objective("cost", 5.0), deadline=each) for each in (None, time.monotonic()))
-    least = done.run()[0]
-    way, counts = hurried.run()[0]
-    assert hurried.stopped == "time"
-    assert least[0].spent(least[1]) >= way.spent(counts) * (1 - hurried.gap()) * (1 - 1e-9)
+    done, hurried = (provisioner("4xL4", Objective("cost", 5.0), keep=20, deadline=each) for each in (None, 0.0))
+    least, early = ([way.spent(counts) for way, counts in search.run()] for search in (done, hurried))
+    stopped, gap = hurried.stopped, hurried.gap()
+    assert (stopped, len(early) < len(least)) == ("time", True)
+    assert least[0] >= early[0] * (1 - gap) * (1 - 1e-9)
 
 
 class Interrupted(Threads):
@@ -129,9 +131,11 @@ def test_interrupted_it_keeps_what_it_has_and_does_not_call_the_rest_proved(task
             search.run()
         return
     found = search.run()
-    assert search.stopped == "interrupted"
-    assert len(search.found) <= len(search.asked) < len(search.ways)
-    assert found[0][0].spent(found[0][1]) * (1 - search.gap()) <= by_brute_force(search, 4) * (1 + 1e-9)
+    stopped, counted, least = search.stopped, (len(search.found), len(search.asked), len(search.ways)), search.gap()
+    assert stopped == "interrupted"
+    assert counted[0] <= counted[1] < counted[2]
+    early = found[0][0].spent(found[0][1])
+    assert early * (1 - least) <= by_brute_force(search, 4) * (1 + 1e-9)
 
 
 @given(st.integers(1, 12), st.integers(0, 12))

@@ -20,7 +20,7 @@ def tails(question: Question, deployment: Deployment) -> tuple[float, float]:
     """P99 of TTFT and of TBT in seconds, at the rate of the question."""
     result = simulate(question.workload, deployment, question.slo, roofline=question.roofline)
     ttft = np.where(np.isnan(result.ttft_s), np.inf, result.ttft_s)
-    return float(np.quantile(ttft, TAIL)), result.tbt_quantile(TAIL)
+    return float(np.quantile(ttft, TAIL, method="inverted_cdf")), result.tbt_quantile(TAIL)
 
 
 def front(question: Question, found: Sequence[Found], pool: Pool) -> list[Found]:
