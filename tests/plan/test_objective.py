@@ -27,7 +27,7 @@ def test_a_target_objective_needs_a_rate(name, target):
 
 
 def test_no_other_objective_takes_one_and_no_other_name_is_known():
-    with pytest.raises(SpecError, match="only for cost, power, pareto"):
+    with pytest.raises(SpecError, match="goes with the objectives cost, power, pareto"):
         Objective("goodput", 5.0)
     with pytest.raises(SpecError, match="accepted: goodput, "):
         Objective("speed")

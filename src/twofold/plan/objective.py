@@ -26,8 +26,9 @@ class Objective:
         if self.name not in (*RATES, *TARGETS):
             raise SpecError("objective", self.name, f"accepted: {', '.join((*RATES, *TARGETS))}")
         if (self.name in TARGETS) != (self.target is not None):
-            accepted = "needs the rate to serve" if self.target is None else f"only for {', '.join(TARGETS)}"
-            raise SpecError("target-rate", self.target, f"{self.name} {accepted}")
+            needs = f"{self.name} needs a rate to serve"
+            accepted = needs if self.target is None else f"it goes with the objectives {', '.join(TARGETS)}"
+            raise SpecError("target-rate", self.target, accepted)
         if self.target is not None and not 0 < self.target < float("inf"):
             raise SpecError("target-rate", self.target, "accepted: requests a second, above 0")
 
