@@ -93,7 +93,8 @@ class Searching:
             gap=0.0 if search.stopped is None else search.gap(),
             stopped=search.stopped,
         )
-        return measured(aimed, found, self.pool), certificate
+        entries = measured(aimed, found, self.pool)
+        return sorted(entries, key=lambda entry: (self.aim.spent(entry.deployment), -entry.value)), certificate
 
     def _deployments(self) -> Iterable[Deployment]:
         return self.space if self.aim.name == "goodput" else self.space.with_smaller(SMALL_UNIT)
