@@ -191,7 +191,7 @@ def test_the_least_for_a_target_serves_it() -> None:
         ({"budget": "1xH100", "model": "llama-3-70b"}, "needs at least 2xH100"),
         ({"slo": "tpot<=1us"}, "nearest possible: tpot<="),
         ({"budget": "H100"}, "say how many there are"),
-        ({"objective": "cost"}, "needs the rate"),
+        ({"objective": "cost"}, "needs a rate"),
         ({"target_rate": 5.0}, "target-rate"),
         ({"objective": "cost", "target_rate": 200.0}, "target-rate.*out of reach"),
         ({"slo": "tpot<=1us", "objective": "cost", "target_rate": 5.0}, "nearest possible"),
