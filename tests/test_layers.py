@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "twofold"
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
-ORDER = "errors verbs compiled reference spec cost scheduler simulate plan figures cli __init__"
+ORDER = "errors verbs compiled reference spec cost scheduler simulate engine plan serve clients figures cli __init__"
 FLOORS = {floor: height for height, floor in enumerate(ORDER.split())}
 SCREEN = {"typer", "rich", "print"}
 HEAVY = {"numba", "numpy", "polars", "pydantic", "altair", "rich", "yaml"}
@@ -47,6 +47,12 @@ def test_imports_only_from_floors_below(path: Path) -> None:
         package, _, rest = name.partition(".")
         if package == "twofold" and (target := rest.partition(".")[0]) in FLOORS:
             assert target == floor or FLOORS[target] < own, f"{floor} imports {name}"
+
+
+@each_file
+def test_the_two_clocks_know_nothing_of_each_other(path: Path) -> None:
+    if floor_of(path) == "engine":
+        assert [name for name in imported(ast.parse(path.read_text())) if name.startswith("twofold.simulate")] == []
 
 
 @each_file

@@ -68,7 +68,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     It is compiled once for all whole numbers (as int64) and for all constants, not once for each width and value.
     """
     wrap = numba.njit(cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True)
-    return cast("Callable[P, R]", _widening(_in_cache(wrap, function)))
+    return cast("Callable[P, R]", _widening(in_cache(wrap, function)))
 
 
 def compiled_as(signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -76,7 +76,7 @@ def compiled_as(signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         wrap = numba.njit(signature, cache=True, error_model="numpy", nogil=True)
-        return cast("Callable[P, R]", _in_cache(wrap, function))
+        return cast("Callable[P, R]", in_cache(wrap, function))
 
     return decorate
 
@@ -94,7 +94,8 @@ def _widest(kind: Any) -> Any:
     return types.int64 if isinstance(kind, types.Integer) else kind
 
 
-def _in_cache(wrap: Any, function: Any) -> Any:
+def in_cache(wrap: Any, function: Any) -> Any:
+    """``function`` compiled by the decorator ``wrap``, with its machine code kept in our cache folder."""
     previous = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(CACHE)
     try:

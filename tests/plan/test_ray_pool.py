@@ -37,6 +37,8 @@ def address():
     folder = tempfile.mkdtemp(prefix="ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_TMPDIR", folder)
+        Path(folder, "ray").mkdir()
         patch.delenv("RAY_ADDRESS", raising=False)
         node = {"num_cpus": 1, "object_store_memory": 80_000_000}
         cluster = Cluster(

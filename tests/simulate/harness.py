@@ -9,6 +9,7 @@ import numpy as np
 
 import twofold
 from twofold.scheduler.blocks import TIERS
+from twofold.scheduler.service import compiled_fill
 from twofold.scheduler.state import DECODING, HELD, LOADING, MOVING, STARTED
 from twofold.simulate import loop
 from twofold.simulate import run as running
@@ -75,7 +76,7 @@ def pauses(workload: Workload, deployment: Deployment, events: int) -> Iterator[
     run_events: Any = loop.run_events
     custom = running._custom(deployment)
     if not numba.config.DISABLE_JIT:
-        run_events, custom = running._compiled_loop(), running._compiled_fill(custom)
+        run_events, custom = running._compiled_loop(), compiled_fill(custom)
     status, state = None, refer(sim)
     while status != FINISHED:
         status = run_events(state, custom, events)

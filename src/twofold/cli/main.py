@@ -9,7 +9,9 @@ import typer
 from typer.main import get_command
 
 from twofold.cli import (
+    bench,
     budget,
+    chat,
     compare,
     devices,
     distserve,
@@ -19,6 +21,7 @@ from twofold.cli import (
     models,
     multiplexing,
     plan,
+    serve,
     simulate,
     splitwise,
     version,
@@ -39,6 +42,9 @@ VERBS = (
     compare,
     plan,
     export,
+    serve,
+    chat,
+    bench,
     distserve,
     splitwise,
     budget,

@@ -5,14 +5,12 @@ the decode step alone. The split changes only when a batch is formed, when it is
 decodes run out; both lanes are waited for then.
 """
 
-import numpy as np
-
 from twofold.compiled import compiled
-from twofold.cost.step import Load, Speed, at, step_seconds
+from twofold.cost.step import Speed, at, step_seconds
 from twofold.scheduler.fill import step_load
+from twofold.scheduler.groups import pick_group
 from twofold.scheduler.policies import Fill
-from twofold.scheduler.split import choose, choose_for_tbt, layers_per_round
-from twofold.scheduler.state import BY_TABLE, BY_TBT, Scheduler
+from twofold.scheduler.split import layers_per_round
 from twofold.scheduler.step import plan_step, repeats
 from twofold.simulate.events import push
 from twofold.simulate.replica import begin_loads, end_run
@@ -21,32 +19,11 @@ from twofold.simulate.state import STEP_END, Simulation
 
 
 @compiled
-def _pick_for_tbt(s: Scheduler, r: int, load: Load) -> int:
-    replica, cost = s.replicas[r], s.costs[r]
-    units, seconds = np.zeros(replica.groups, np.int64), np.zeros(replica.groups)
-    for g in range(1, replica.groups - 1):
-        split = s.splits[r, g]
-        speed = Speed(split.decode_flops, split.decode_weights, split.decode_kv)
-        units[g] = split.decode_units
-        seconds[g] = step_seconds(cost, load, speed) * cost.contention_decode
-    return choose_for_tbt(units, seconds, replica.split_tbt_s)
-
-
-@compiled
-def _pick_group(s: Scheduler, r: int, k: int, prompts: bool) -> int:
-    replica, load = s.replicas[r], step_load(s, k)
-    if replica.chooser == BY_TBT and prompts and load.decodes > 0:
-        return _pick_for_tbt(s, r, load)
-    rows = int(replica.groups) if replica.chooser == BY_TABLE else 0
-    return choose(int(replica.groups), load.decodes, prompts, int(replica.batch_divisor), s.thresholds[r, :rows])
-
-
-@compiled
 def _adjust(sim: Simulation, r: int) -> None:
     """Choose the split for what both lanes have to do now."""
     s, k = sim.scheduler, r * sim.scheduler.lanes
     decode, prefill = sim.lanes[k], sim.lanes[k + 1]
-    group = _pick_group(s, r, k, bool(prefill.busy))
+    group = pick_group(s, r, k, bool(prefill.busy))
     split = s.splits[r, group]
     decode.flops, decode.weights, decode.kv = split.decode_flops, split.decode_weights, split.decode_kv
     prefill.flops, prefill.weights, prefill.kv = split.prefill_flops, split.prefill_weights, split.prefill_kv

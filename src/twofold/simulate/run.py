@@ -11,7 +11,8 @@ from numba import types
 from twofold.compiled import compiled_as
 from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
-from twofold.scheduler.policies import FILL, custom_policy, no_custom
+from twofold.scheduler.policies import FILL, custom_policy
+from twofold.scheduler.service import compiled_fill
 from twofold.scheduler.state import NONE, records
 from twofold.simulate import loop
 from twofold.simulate.build import build_routes, build_scheduler, members_of
@@ -172,18 +173,10 @@ def _compiled_loop() -> Any:
     return compiled_as(types.int64(SIMULATION, FILL, types.int64))(loop.run_events)
 
 
-@cache
-def _compiled_fill(function: Any) -> Any:
-    """A policy of one's own is compiled in every process: a cache would miss changes of what its file imports."""
-    if function is no_custom:
-        return compiled_as(FILL.signature)(getattr(no_custom, "py_func", no_custom))
-    return numba.njit(FILL.signature, error_model="numpy", nogil=True)(getattr(function, "py_func", function))
-
-
 def _run(sim: Simulation, custom: Any, progress: Progress | None) -> Simulation:
     run_events: Any = loop.run_events
     if not numba.config.DISABLE_JIT:
-        run_events, custom = _compiled_loop(), _compiled_fill(custom)
+        run_events, custom = _compiled_loop(), compiled_fill(custom)
     state = refer(sim)
     total = int(sim.control[0].requests)
     while True:

@@ -1,0 +1,144 @@
+"""``twofold chat``."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twofold.cli.progress import progress
+from twofold.cli.show import milliseconds, number
+from twofold.errors import SpecError
+
+if TYPE_CHECKING:
+    from twofold.clients.answer import Answer
+    from twofold.clients.conversation import Conversation
+
+DEFAULT_MODEL = "smollm2"
+KEY = "OPENAI_API_KEY"
+PROMPT = "> "
+HELP = "/clear forgets all that was said, /system TEXT sets the system prompt (/system alone removes it), /quit leaves"
+
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="[URL|MODEL]",
+        help="A server, or a model that `twofold serve` is started with for the time of the conversation.",
+    ),
+]
+ServedModel = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="A model as the server calls it; else its first.")
+]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="The system prompt.")]
+Temperature = Annotated[float | None, typer.Option(metavar="T", help="Sampling temperature; 0 is greedy.")]
+MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Longest answer, in tokens.", min=1)]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of the sampling.")]
+
+
+def run(
+    where: Where = DEFAULT_MODEL,
+    model: ServedModel = None,
+    system: System = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    seed: Seed = None,
+) -> None:
+    """Talk with a model: turn by turn on a terminal; in a pipe, standard input is one prompt."""
+    from twofold.clients.conversation import Conversation
+    from twofold.clients.http import AnswerError
+
+    fields = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+    given = {name: value for name, value in fields.items() if value is not None}
+    with address(where) as url:
+        try:
+            conversation = Conversation(url, model, os.environ.get(KEY), given)
+            conversation.system = system
+            if sys.stdin.isatty():
+                talk(conversation)
+            else:
+                answer_once(conversation)
+        except AnswerError as failure:
+            raise SpecError("URL", where, f"a server that answers is needed; {failure}") from None
+
+
+@contextmanager
+def address(where: str) -> Iterator[str]:
+    """The URL ``where``, or that of a server of the model ``where``, which ends with the block."""
+    from twofold.clients.local import served
+    from twofold.clients.target import is_url
+
+    if is_url(where):
+        yield where
+        return
+    with ExitStack() as until_the_end:
+        with progress() as report:
+            if report is not None:
+                report(0, 1, f"starting a server of {where}")
+            url = until_the_end.enter_context(served(where))
+        yield url
+
+
+def answer_once(conversation: "Conversation") -> None:
+    """Answer what is on standard input on standard output. SpecError when it is empty."""
+    text = sys.stdin.read().strip()
+    if not text:
+        raise SpecError("standard input", "", "a prompt is needed")
+    conversation.say(text, write)
+    print()
+
+
+def talk(conversation: "Conversation") -> None:
+    """Turns until /quit or the end of input; an interrupt ends the answer, or the line, that is being given."""
+    import readline  # noqa: F401
+
+    from twofold.clients.http import AnswerError
+
+    print(f"{conversation.model}. {HELP}; Ctrl-C stops an answer.")
+    while True:
+        try:
+            line = input(PROMPT).strip()
+        except KeyboardInterrupt:
+            print()
+            continue
+        except EOFError:
+            return print()
+        if line in ("/quit", "/exit"):
+            return None
+        if line.startswith("/"):
+            print(obey(conversation, line))
+        elif line:
+            try:
+                print(f"\n[{timing(conversation.say(line, write))}]")
+            except KeyboardInterrupt:
+                print("\n[stopped]")
+            except AnswerError as failure:
+                print(f"[{failure}]")
+
+
+def obey(conversation: "Conversation", line: str) -> str:
+    """Do what a line that begins with / says; what there is to say about it."""
+    command, _, text = line.partition(" ")
+    if command == "/clear":
+        conversation.clear()
+        return "[cleared]"
+    if command == "/system":
+        conversation.system = text.strip() or None
+        return "[no system prompt]" if conversation.system is None else "[system prompt set]"
+    return HELP
+
+
+def timing(answer: "Answer") -> str:
+    """How fast an answer came."""
+    assert answer.sent_s is not None
+    first = milliseconds(answer.times[0] - answer.sent_s)
+    spent = answer.times[-1] - answer.times[0]
+    speed = f", {number((answer.tokens - 1) / spent)} tokens/s" if spent > 0 and answer.tokens > 1 else ""
+    return f"TTFT {first} ms, {answer.tokens:,} tokens{speed}"
+
+
+def write(piece: str) -> None:
+    """Show a piece of an answer at once."""
+    sys.stdout.write(piece)
+    sys.stdout.flush()

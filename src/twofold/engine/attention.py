@@ -1,0 +1,143 @@
+"""Attention of one step over the KV pool: decodes by the compiled kernel on a CPU, prompt chunks by torch.
+
+On another device both go through torch over gathered pages. That path is unverified: no such device was at hand.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from twofold.engine.batch import Batch
+from twofold.engine.paged import mixer, scorer
+from twofold.engine.pool import CPU, Pool
+
+WORTH_A_THREAD = 1 << 15
+"""Tokens x KV heads that a thread must have to read before it pays to wake a second one (about 0.2 ms)."""
+
+_local = threading.local()
+
+
+class Span(NamedTuple):
+    """One item: its tokens ``first`` to ``last`` of the step, the tokens it sees, and its blocks."""
+
+    first: int
+    last: int
+    context: int
+    table: Tensor
+
+
+class Attention:
+    """Attention of the items of one step, built once and used for each layer.
+
+    ``windows`` is the sliding window of each layer in tokens, 0 for none.
+    """
+
+    def __init__(self, batch: Batch, pool: Pool, heads: int, windows: tuple[int, ...]) -> None:
+        self.batch, self.pool, self.heads, self.windows = batch, pool, heads, windows
+        kernel = pool.keys.device == CPU
+        self.decodes = batch.decodes if kernel else 0
+        self.spans = list(_spans(batch, self.decodes, pool.block_tokens))
+        self.masks: dict[int, list[Tensor | None]] = {}
+        if self.decodes:
+            kv_heads, width = pool.keys.shape[3:]
+            self.kernels = scorer(heads // kv_heads, width), mixer(heads // kv_heads, width)
+            self.tables = np.ascontiguousarray(batch.tables[: self.decodes].numpy())
+            self.contexts = np.ascontiguousarray(batch.contexts[: self.decodes].numpy())
+            self.scores = np.empty((self.decodes, heads, self.contexts.max()), np.float32)
+            self.out = np.empty((self.decodes, heads, width), np.float32)
+            self.threads = _threads(int(self.contexts.sum()) * kv_heads)
+            self.parts = 1 if self.decodes >= self.threads else min(kv_heads, self.threads)
+
+    def __call__(self, query: Tensor, layer: int) -> Tensor:
+        """What each token gathers: query [tokens, heads, width] in the dtype of the pool, and so is the result."""
+        out = torch.empty_like(query)
+        if self.decodes:
+            out[: self.decodes] = self._decodes(query[: self.decodes], layer)
+        window = self.windows[layer]
+        if window not in self.masks:
+            self.masks[window] = [_mask(span, window, query.device) for span in self.spans]
+        for span, mask in zip(self.spans, self.masks[window], strict=True):
+            out[span.first : span.last] = self._prompt(query[span.first : span.last], span, mask, layer)
+        return out
+
+    def keep(self, key: Tensor, value: Tensor, layer: int) -> None:
+        """Write the keys and values of the step's tokens, [tokens, KV heads, width], to their places."""
+        keys, values = self.pool.flat(layer)
+        keys.index_copy_(0, self.batch.write, key)
+        values.index_copy_(0, self.batch.write, value)
+
+    def _decodes(self, query: Tensor, layer: int) -> Tensor:
+        keys, values = self.pool.arrays(layer)
+        score, mix = self.kernels
+        scale = np.float32(query.shape[2] ** -0.5)
+        rows, window = query.float().contiguous().numpy(), self.windows[layer]
+        common = (self.tables, self.contexts, window)
+
+        def unit(first: int, step: int) -> None:
+            score(rows, keys, *common, scale, self.scores, self.parts, first, step)
+            mix(values, *common, self.scores, self.out, self.parts, first, step)
+
+        _shared(unit, self.threads)
+        return torch.from_numpy(self.out)
+
+    def _prompt(self, query: Tensor, span: Span, mask: Tensor | None, layer: int) -> Tensor:
+        keys, values = (side[layer][span.table].flatten(0, 1) for side in (self.pool.keys, self.pool.values))
+        first, second, third = (side[: span.context].transpose(0, 1).unsqueeze(0) for side in (query, keys, values))
+        grouped = self.heads != keys.shape[1]
+        mixed = scaled_dot_product_attention(
+            first, second, third, attn_mask=mask, is_causal=mask is None, enable_gqa=grouped
+        )
+        return mixed[0].transpose(0, 1)
+
+
+def _spans(batch: Batch, first: int, block_tokens: int) -> Iterator[Span]:
+    """The items from ``first`` on."""
+    starts, contexts = batch.starts.tolist(), batch.contexts.tolist()
+    for item in range(first, len(contexts)):
+        blocks = -(-contexts[item] // block_tokens)
+        yield Span(starts[item], starts[item + 1], contexts[item], batch.tables[item, :blocks])
+
+
+def _mask(span: Span, window: int, device: torch.device) -> Tensor | None:
+    """Which tokens each token of a chunk sees, bool [tokens, context]; None for all before it and itself."""
+    length = span.last - span.first
+    if length == span.context and not 0 < window < length:
+        return None
+    seen = torch.arange(span.context, device=device)
+    place = torch.arange(span.context - length, span.context, device=device)[:, None]
+    mask = seen <= place
+    return mask & (seen > place - window) if window else mask
+
+
+def _threads(work: int) -> int:
+    return max(1, min(torch.get_num_threads(), work // WORTH_A_THREAD))
+
+
+def _shared(unit: Callable[[int, int], None], threads: int) -> None:
+    """Run ``unit(i, threads)`` for each i, the first in this thread and each other in a helper of this thread.
+
+    Helpers belong to the calling thread, so that two lanes do not wait for each other, and keep to its cores.
+    """
+    if threads == 1:
+        unit(0, 1)
+        return
+    helpers = _helpers(threads - 1)
+    others = [helpers.submit(unit, i, threads) for i in range(1, threads)]
+    unit(0, threads)
+    for other in others:
+        other.result()
+
+
+def _helpers(count: int) -> ThreadPoolExecutor:
+    held = getattr(_local, "helpers", None)
+    if held is None or held[0] < count:
+        held = _local.helpers = (count, ThreadPoolExecutor(count, "attention"))
+    return held[1]

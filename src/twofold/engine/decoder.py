@@ -1,0 +1,87 @@
+"""The forward pass of a dense decoder: Llama, Mistral, Qwen2 and Qwen3.
+
+A step runs as ``embed``, then ``layers`` in one or several slices, then ``logits`` of the rows that are wanted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, rms_norm, silu
+
+from twofold.engine.architecture import Architecture
+from twofold.engine.attention import Attention
+from twofold.engine.batch import Batch
+from twofold.engine.linear import Linear
+from twofold.engine.pool import Pool
+from twofold.engine.rope import rotate
+
+
+class Layer(NamedTuple):
+    """The weights of one layer. ``qkv`` and ``gate_up`` are matrices that share their input, stacked."""
+
+    attention_norm: Tensor
+    qkv: Linear
+    query_norm: Tensor | None
+    key_norm: Tensor | None
+    output: Linear
+    ffn_norm: Tensor
+    gate_up: Linear
+    down: Linear
+
+
+class Decoder:
+    """A model ready to run. It keeps no state between calls, and its callers choose threads and inference mode.
+
+    ``config`` holds the sizes. Hidden states are [tokens, hidden] in the dtype of the embedding.
+    """
+
+    def __init__(
+        self, architecture: Architecture, embedded: Tensor, stack: list[Layer], last_norm: Tensor, head: Linear
+    ) -> None:
+        self.config = architecture.model
+        self._architecture, self._embedded, self._stack = architecture, embedded, stack
+        self._last_norm, self._head = last_norm, head
+
+    @property
+    def dtype(self) -> object:
+        """The dtype of hidden states, which the pool must have as well."""
+        return self._embedded.dtype
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Hidden states of int64 tokens [tokens]."""
+        return embedding(tokens, self._embedded)
+
+    def layers(self, hidden: Tensor, batch: Batch, pool: Pool, first: int = 0, last: int | None = None) -> Tensor:
+        """Run layers ``first`` up to ``last`` (without it; None: all that follow), writing their KV into the pool."""
+        last = self.config.layers if last is None else last
+        attention = Attention(batch, pool, self.config.heads, self._architecture.windows)
+        turn = self._architecture.rope.angles(batch.positions)
+        for index in range(first, last):
+            layer = self._stack[index]
+            hidden = hidden + self._attention(layer, self._normed(hidden, layer.attention_norm), index, attention, turn)
+            gate, up = layer.gate_up(self._normed(hidden, layer.ffn_norm)).chunk(2, -1)
+            hidden = hidden + layer.down(silu(gate) * up)
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Float32 logits [rows, vocabulary] of hidden states after the last layer."""
+        return self._head(self._normed(hidden, self._last_norm)).float()
+
+    def _normed(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        return rms_norm(hidden, weight.shape, weight, self._architecture.epsilon)
+
+    def _attention(
+        self, layer: Layer, hidden: Tensor, index: int, attention: Attention, turn: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        model = self.config
+        heads = layer.qkv(hidden).view(len(hidden), -1, model.head_dim)
+        turned, value = heads.tensor_split((model.heads + model.kv_heads,), 1)
+        if layer.query_norm is not None and layer.key_norm is not None:
+            query, key = turned.tensor_split((model.heads,), 1)
+            turned = torch.cat((self._normed(query, layer.query_norm), self._normed(key, layer.key_norm)), 1)
+        query, key = rotate(turned, *turn).tensor_split((model.heads,), 1)
+        attention.keep(key, value, index)
+        return layer.output(attention(query, index).flatten(1))

@@ -1,0 +1,98 @@
+"""What the two generating routes have in common: the run of one request, as a stream of events or as one reply."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from twofold.serve.errors import ApiError
+from twofold.serve.generation import Generation, Piece
+from twofold.serve.replies import JsonReply
+from twofold.serve.schema import Sampling, StreamOptions
+from twofold.serve.stream import DONE, EventStream, event, while_connected
+
+
+class Answer(ABC):
+    """One request under way. A route says how a piece looks in a stream, and how the whole looks.
+
+    ``prompt_tokens`` are those of all prompts, each counted once.
+    """
+
+    kind: str
+    chunk_kind: str
+
+    def __init__(self, request_id: str, name: str, body: Sampling, generation: Generation, prompt_tokens: int) -> None:
+        self.body, self.generation = body, generation
+        self._prompt_tokens = prompt_tokens
+        self._head = {"id": request_id, "created": int(time.time()), "model": name}
+        self._options = body.stream_options or StreamOptions()
+
+    @abstractmethod
+    def chunks(self, piece: Piece) -> Iterator[dict[str, Any]]:
+        """The ``choices`` entries that a piece brings to a stream: one, none, or several."""
+
+    @abstractmethod
+    def choices(self) -> list[dict[str, Any]]:
+        """The ``choices`` of the whole reply, from the pieces given to :meth:`collect`."""
+
+    @abstractmethod
+    def collect(self, piece: Piece) -> None:
+        """Take a piece of the whole reply."""
+
+    async def reply(self, request: Request) -> Response:
+        """The response to ``request``: a stream, or a reply once all is there."""
+        log: dict[str, Any] = request.state.log
+        log |= {"prompt_tokens": self._prompt_tokens, "stream": self.body.stream}
+        if self.body.user is not None:
+            log["user"] = self.body.user
+        if self.body.stream:
+            return EventStream(self._events(log), self.generation)
+        with self.generation:
+            return JsonReply(await while_connected(request.receive, self._whole(log)))
+
+    async def _whole(self, log: dict[str, Any]) -> dict[str, Any]:
+        try:
+            async for piece in self.generation.pieces():
+                self.collect(piece)
+        finally:
+            self._note(log)
+        return {**self._head, "object": self.kind, "choices": self.choices(), "usage": self._usage()}
+
+    async def _events(self, log: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+        try:
+            async for piece in self.generation.pieces():
+                chunks = list(self.chunks(piece))
+                if chunks:
+                    yield b"".join(map(self._event, chunks))
+            if self._options.include_usage:
+                yield event({**self._head, "object": self.chunk_kind, "choices": [], "usage": self._usage()})
+        except ApiError as error:
+            log["code"] = error.code
+            yield event(error.body())
+        finally:
+            self._note(log)
+        yield DONE
+
+    def _event(self, choice: dict[str, Any]) -> bytes:
+        chunk = {**self._head, "object": self.chunk_kind, "choices": [choice]}
+        if self._options.continuous_usage_stats:
+            chunk["usage"] = self._usage()
+        elif self._options.include_usage:
+            chunk["usage"] = None
+        return event(chunk)
+
+    def _usage(self) -> dict[str, int]:
+        generated = self.generation.generated
+        return {
+            "prompt_tokens": self._prompt_tokens,
+            "completion_tokens": generated,
+            "total_tokens": self._prompt_tokens + generated,
+        }
+
+    def _note(self, log: dict[str, Any]) -> None:
+        log |= {"output_tokens": self.generation.generated, "ttft_s": self.generation.ttft_s}
+        if self.generation.times is not None:
+            log["times"] = self.generation.times

@@ -1,0 +1,113 @@
+"""The body of ``/v1/chat/completions``."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from twofold.serve.schema import Body, Count, Sampling, Text
+
+
+class TextPart(Body):
+    """A piece of text; other kinds of parts are refused."""
+
+    type: Literal["text"]
+    text: str
+
+
+class CalledFunction(Body):
+    """What the assistant called: a name, and the arguments as JSON text."""
+
+    name: Text
+    arguments: str
+
+
+class ToolCall(Body):
+    """A call that the assistant made earlier."""
+
+    id: Text
+    type: Literal["function"]
+    function: CalledFunction
+
+
+class Message(Body):
+    """One message of a conversation. Several text parts are joined by line ends."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[TextPart] | None = None
+    name: Text | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: Text | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Message":
+        if self.content is None and not self.tool_calls:
+            raise ValueError("a message has content, or tool_calls")
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError("only the assistant calls tools")
+        if (self.tool_call_id is not None) != (self.role == "tool"):
+            raise ValueError("tool_call_id belongs to a message of role tool, and to no other")
+        return self
+
+    def plain(self) -> dict[str, Any]:
+        """The message as chat templates expect it."""
+        text = self.content
+        if isinstance(text, list):
+            text = "\n".join(part.text for part in text)
+        role = "system" if self.role == "developer" else self.role
+        message: dict[str, Any] = {"role": role, "content": text}
+        if self.tool_calls:
+            message["tool_calls"] = [call.model_dump() for call in self.tool_calls]
+        return message | {
+            name: value for name in ("name", "tool_call_id") if (value := getattr(self, name)) is not None
+        }
+
+
+class Function(Body):
+    """A function that the model may call."""
+
+    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: Literal[False] | None = None
+
+
+class Tool(Body):
+    """A tool is a function."""
+
+    type: Literal["function"]
+    function: Function
+
+
+class ChatRequest(Sampling):
+    """A conversation to be continued."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    logprobs: bool = False
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Literal["auto", "none"] | None = None
+    parallel_tool_calls: bool = True
+    add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _fit(self) -> "ChatRequest":
+        if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
+            raise ValueError("max_tokens and max_completion_tokens differ; give one")
+        if self.top_logprobs is not None and not self.logprobs:
+            raise ValueError("top_logprobs is for logprobs: true")
+        if self.tool_choice is not None and not self.tools:
+            raise ValueError("tool_choice is for requests with tools")
+        return self
+
+    def limit(self) -> int | None:
+        """The most tokens to generate, or None."""
+        return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
+
+    def offered_tools(self) -> list[dict[str, Any]] | None:
+        """The tools as chat templates expect them; None when there are none, or none may be called."""
+        if not self.tools or self.tool_choice == "none":
+            return None
+        return [tool.model_dump(exclude_none=True) for tool in self.tools]

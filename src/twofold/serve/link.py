@@ -1,0 +1,179 @@
+"""The HTTP process's side of a worker: starts it, talks to it, starts it anew when it dies, and stops it.
+
+Every start is an epoch with a socket identity of its own, so that what a dead worker still had in its pipe is not
+taken for news of the living one.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+import zmq
+import zmq.asyncio
+
+from twofold.serve.errors import UNAVAILABLE, ApiError, ServeError
+from twofold.serve.flight import Flight, Flights
+from twofold.serve.logs import log, logger
+from twofold.serve.protocol import ABORT, FATAL, OUT, READY, STOP, Message, Ready, Stats, pack, unpack
+from twofold.serve.settings import WORKER_MODULE, Settings
+
+STOP_WITHIN_S = 5.0
+FORGIVEN_AFTER_S = 300.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
+
+
+class WorkerLink:
+    """One worker process and its flights.
+
+    ``state`` is ``loading``, ``ready``, ``restarting`` or ``stopped``. ``on_ready`` is called at each start of a
+    worker, ``on_stats`` with each report of its scheduler, ``on_restart`` when one has died.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        on_ready: Callable[[Ready], None],
+        on_stats: Callable[[Stats], None],
+        on_restart: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._on_ready, self._on_stats, self._on_restart = on_ready, on_stats, on_restart
+        self._folder = Path(tempfile.mkdtemp(prefix="twofold-"))
+        self._address = f"ipc://{self._folder / 'worker'}"
+        self._context = zmq.asyncio.Context()
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._flights = Flights()
+        self._process: asyncio.subprocess.Process | None = None
+        self._epoch, self._deaths = 0, list[float]()
+        self._failure = ""
+        self.state = "loading"
+
+    async def run(self) -> None:
+        """Keep a worker running until cancelled or stopped; ServeError when none will run."""
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.set_hwm(0)
+        self._socket.bind(self._address)
+        receiving = asyncio.ensure_future(self._receive())
+        try:
+            while self.state != "stopped":
+                await self._one_epoch()
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
+            self.kill()
+            self._close()
+
+    def submit(self, flight: Flight) -> None:
+        """Send a flight to the worker: now, or as soon as there is one."""
+        self._flights.add(flight)
+        if self.state == "ready":
+            self._send(flight.message())
+
+    def abort(self, flight: Flight) -> None:
+        """End a flight at once; nothing more comes for it. A flight that has ended is left alone."""
+        if self._flights.remove(flight) and self.state == "ready":
+            self._send({"op": ABORT, "id": flight.id})
+
+    async def stop(self) -> None:
+        """Ask the worker to end, and make it end after a while."""
+        self.state, ready = "stopped", self.state == "ready"
+        self._flights.fail_all(ApiError(503, "the server is stopping", kind=UNAVAILABLE, code="stopping"))
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if ready:
+            self._send({"op": STOP})
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the worker without a word."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _one_epoch(self) -> None:
+        """Start a worker and wait for its end; then say what becomes of its flights."""
+        self._epoch += 1
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command(), stdin=asyncio.subprocess.DEVNULL, env=self._environment()
+        )
+        code = await self._process.wait()
+        await self._drain()
+        if self.state == "stopped":
+            return
+        if self.state == "loading":
+            self._give_up(self._failure or f"the worker ended with code {code} before it was ready")
+        self.state = "restarting"
+        log("worker lost", epoch=self._epoch, exit_code=code, message=self._failure)
+        self._on_restart()
+        self._flights.lose_worker()
+        await asyncio.sleep(self._pause_s())
+
+    def _command(self) -> list[str]:
+        program = self._settings.worker_command or (sys.executable, "-m", WORKER_MODULE)
+        return [*program, self._address, str(self._epoch), json.dumps(asdict(self._settings.worker))]
+
+    def _environment(self) -> dict[str, str]:
+        threads = self._settings.worker.threads
+        return dict(os.environ) | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
+
+    def _pause_s(self) -> float:
+        """How long to wait before the next start, longer after each death of late; ServeError after too many."""
+        now = asyncio.get_running_loop().time()
+        self._deaths = [death for death in self._deaths if now - death < FORGIVEN_AFTER_S] + [now]
+        if len(self._deaths) > self._settings.restarts:
+            self._give_up(f"the worker died {len(self._deaths)} times; {self._failure}".rstrip("; "))
+        return min(FIRST_PAUSE_S * 2.0 ** (len(self._deaths) - 1), LONGEST_PAUSE_S)
+
+    def _give_up(self, message: str) -> None:
+        self.state = "stopped"
+        self._flights.fail_all(ApiError(503, "the server has no worker", kind=UNAVAILABLE, code="no_worker"))
+        raise ServeError(message)
+
+    async def _receive(self) -> None:
+        while True:
+            self._take(*await self._socket.recv_multipart())
+
+    async def _drain(self) -> None:
+        """Give what the worker said last a moment to arrive."""
+        await asyncio.sleep(0.05)
+
+    def _take(self, identity: bytes, data: bytes) -> None:
+        """Handle a message; one that cannot be read or handled goes to the log and harms nothing else."""
+        if identity == str(self._epoch).encode():
+            try:
+                self._handle(unpack(data))
+            except Exception:
+                logger.exception("message not understood")
+
+    def _handle(self, message: Message) -> None:
+        op = message["op"]
+        if op == OUT:
+            self._flights.deliver(message["items"])
+            if message.get("stats") is not None:
+                self._on_stats(message["stats"])
+        elif op == READY and self.state != "stopped":
+            self.state, self._failure = "ready", ""
+            self._on_ready(cast("Ready", message))
+            for waiting in self._flights.messages():
+                self._send(waiting)
+        elif op == FATAL:
+            self._failure = str(message["message"])
+
+    def _send(self, message: Message) -> None:
+        self._socket.send_multipart([str(self._epoch).encode(), pack(message)])
+
+    def _close(self) -> None:
+        self._socket.close(linger=0)
+        self._context.term()
+        shutil.rmtree(self._folder, ignore_errors=True)

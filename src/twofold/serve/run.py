@@ -1,0 +1,117 @@
+"""The life of a server: it listens, starts its worker, drains on the first signal and stops at once on the second."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from twofold.serve.app import make_app
+from twofold.serve.errors import ServeError
+from twofold.serve.logs import log
+from twofold.serve.service import Service
+from twofold.serve.settings import Settings
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+BACKLOG = 2048
+Ready = Callable[[str, Service], None]
+
+
+def serve(settings: Settings, ready: Ready | None = None) -> None:
+    """Serve until a signal comes. ``ready`` is called with the address and the service once requests are answered.
+
+    Raises ServeError when no worker will run, OSError when the address is taken.
+    """
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(_Server(settings, ready).run())
+
+
+class _Http(uvicorn.Server):
+    """uvicorn without signal handlers of its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The server around this one takes the signals."""
+        yield
+
+
+class _Server:
+    def __init__(self, settings: Settings, ready: Ready | None) -> None:
+        self._settings, self._on_ready = settings, ready
+        self._signals = 0
+
+    async def run(self) -> None:
+        listener = _listen(self._settings)
+        self._service = Service(self._settings)
+        self._http = _Http(_config(self._service))
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signalled)
+        self._serving = asyncio.ensure_future(self._http.serve([listener]))
+        worker = asyncio.ensure_future(self._service.link.run())
+        announcing = asyncio.ensure_future(self._announce(listener))
+        try:
+            await asyncio.wait({self._serving, worker}, return_when=asyncio.FIRST_COMPLETED)
+            if worker.done():
+                self._http.should_exit = True
+            await self._serving
+        finally:
+            announcing.cancel()
+            await self._end(worker)
+
+    async def _announce(self, listener: socket.socket) -> None:
+        await self._service.ready.wait()
+        host, port = listener.getsockname()[:2]
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        log("ready", address=address, model=self._service.name)
+        if self._on_ready is not None:
+            self._on_ready(address, self._service)
+
+    def _signalled(self) -> None:
+        """First: finish what is under way and take nothing new. Second: stop now."""
+        self._signals += 1
+        log("signal", count=self._signals)
+        self._service.draining = True
+        self._http.should_exit = True
+        if self._signals > 1:
+            self._http.force_exit = True
+            self._service.link.kill()
+            self._serving.cancel()
+
+    async def _end(self, worker: "asyncio.Task[None]") -> None:
+        if self._signals > 1:
+            worker.cancel()
+        else:
+            await self._service.link.stop()
+        (result,) = await asyncio.gather(worker, return_exceptions=True)
+        if isinstance(result, ServeError):
+            raise result
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # asyncio turns Nagle's algorithm off only where it sees the protocol, and accepted sockets take it from here.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, error.strerror, f"{settings.host}:{settings.port}") from None
+    listener.listen(BACKLOG)
+    return listener
+
+
+def _config(service: Service) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(service),
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(service.settings.drain_s)),
+    )

@@ -1,0 +1,37 @@
+"""``POST /tokenize`` and ``POST /detokenize``."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from twofold.serve.body import read_body
+from twofold.serve.completion_schema import DetokenizeRequest, TokenizeRequest
+from twofold.serve.replies import JsonReply
+from twofold.serve.service import Service
+
+
+async def tokenize(request: Request) -> Response:
+    """The tokens of a text or of a conversation; special tokens are added to a text unless that is turned off."""
+    service: Service = request.app.state.service
+    body = await read_body(request, TokenizeRequest, service.settings.max_body_bytes)
+    service.check_model(body.model)
+    texts = service.texts
+    if body.prompt is not None:
+        tokens = await texts.encode(body.prompt, body.add_special_tokens is not False)
+    else:
+        tokens = await texts.encode_chat(
+            body, [tool.model_dump(exclude_none=True) for tool in body.tools or ()] or None
+        )
+    reply: dict[str, Any] = {"count": len(tokens), "max_model_len": service.about["context"], "tokens": tokens}
+    if body.return_token_strs:
+        reply["token_strs"] = [texts.piece(token).decode(errors="replace") for token in tokens]
+    return JsonReply(reply)
+
+
+async def detokenize(request: Request) -> Response:
+    """The text of tokens, special ones shown."""
+    service: Service = request.app.state.service
+    body = await read_body(request, DetokenizeRequest, service.settings.max_body_bytes)
+    service.check_model(body.model)
+    return JsonReply({"prompt": service.texts.decode(body.tokens)})

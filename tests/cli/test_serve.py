@@ -1,0 +1,49 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twofold.cli.main import VERBS
+
+if not any(verb.__name__.endswith(".serve") for verb in VERBS):
+    pytest.skip("the verb is not registered", allow_module_level=True)
+
+WRONG = [
+    (["--deploy", "3P2D"], "--deploy"),
+    (["--deploy", "1B,chunky"], "chunky"),
+    (["--slo", "tpot<=20ms"], "--slo"),
+    (["--max-body", "much"], "--max-body"),
+    (["--deadline", "soon"], "--deadline"),
+    (["--max-queue", "0"], "max_queue"),
+    (["--port", "70000"], "port"),
+    (["--log-level", "loud"], "--log-level"),
+    (["--api-key-file", "none.txt"], "none.txt"),
+]
+
+
+@pytest.mark.parametrize(("flags", "words"), WRONG)
+def test_bad_flags_are_one_line(here: Callable[..., Any], flags: list[str], words: str) -> None:
+    shown = here("serve", *flags)
+    assert shown.code == 2
+    assert words in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_a_model_that_is_not_there_is_one_line(twofold: Callable[..., Any], tmp_path: Path) -> None:
+    shown = twofold("serve", "nowhere.gguf", "--port", "0")
+    assert shown.returncode == 1
+    assert "nowhere.gguf" in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys; from twofold.cli.main import main; main(['serve', '--help']); print(json.dumps([*sys.modules]))"
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import json; {code}"], capture_output=True, text=True, check=True
+    ).stdout
+    loaded = json.loads(shown.splitlines()[-1])
+    assert not {"torch", "starlette", "numba"} & set(loaded)

@@ -1,0 +1,104 @@
+"""The terminal client in a pipe, and turn by turn with the keyboard played."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from twofold.cli import chat
+from twofold.clients.conversation import Conversation
+
+CHAT = "import sys; from twofold.cli import chat; import typer; typer.run(chat.run)"
+
+
+def test_a_pipe_is_one_prompt(here: Any, fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("a question\nof two lines\n"))
+    shown = here("chat", fake.url, "--max-tokens", "3", "--system", "be short")
+    assert shown == (0, " w0 w1 w2\n", "")
+    messages = fake.recall()["seen"][0]["body"]["messages"]
+    assert [message["content"] for message in messages] == ["be short", "a question\nof two lines"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "told"),
+    [
+        (("http://127.0.0.1:1",), "hello", "connect"),
+        (("http://",), "hello", "URL"),
+        (("FAKE",), " \n", "a prompt is needed"),
+        (("FAKE", "--max-tokens", "102"), "hello", "http 500: fault 500"),
+        (("FAKE", "--model", "other"), "hello", "--model"),
+    ],
+)
+def test_bad_input_is_one_line(
+    here: Any, fake: Any, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], text: str, told: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    shown = here("chat", *(fake.url if argument == "FAKE" else argument for argument in arguments))
+    assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
+    assert told in shown.err
+
+
+def test_commands(fake: Any) -> None:
+    conversation = Conversation(fake.url, fields={"max_tokens": 2})
+    conversation.say("hello", str)
+    assert chat.obey(conversation, "/system  be short ") == "[system prompt set]"
+    assert conversation.system == "be short"
+    assert chat.obey(conversation, "/system") == "[no system prompt]"
+    assert conversation.system is None
+    assert len(conversation.messages) == 2
+    assert chat.obey(conversation, "/clear") == "[cleared]"
+    assert conversation.messages == []
+    assert "/quit" in chat.obey(conversation, "/what")
+
+
+class Terminal:
+    """The client on a terminal of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.keyboard, inside = pty.openpty()
+        command = [sys.executable, "-c", CHAT, *arguments]
+        self.process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside, start_new_session=True)
+        os.close(inside)
+        self.shown = ""
+
+    def wait_for(self, text: str, limit_s: float = 60.0) -> None:
+        """Read what is shown until ``text`` is there; what was read before no longer counts."""
+        end = time.monotonic() + limit_s
+        while text not in self.shown:
+            assert time.monotonic() < end, self.shown
+            self.shown += os.read(self.keyboard, 4096).decode()
+        self.shown = self.shown.partition(text)[2]
+
+    def type(self, text: str) -> None:
+        os.write(self.keyboard, text.encode())
+
+
+def test_turns_on_a_terminal(fake: Any) -> None:
+    terminal = Terminal(fake.url, "--max-tokens", "5000")
+    try:
+        terminal.wait_for("> ")
+        terminal.type("hello\n")
+        terminal.wait_for("w3")
+        os.killpg(terminal.process.pid, 2)
+        terminal.wait_for("[stopped]")
+        terminal.wait_for("> ")
+        terminal.type("/clear\n")
+        terminal.wait_for("[cleared]")
+        terminal.wait_for("> ")
+        os.killpg(terminal.process.pid, 2)
+        terminal.wait_for("> ")
+        terminal.type("/quit\n")
+        assert terminal.process.wait(30) == 0
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+        os.close(terminal.keyboard)
+    end = time.monotonic() + 30
+    while not (aborted := fake.recall()["aborted"]):
+        assert time.monotonic() < end
+    assert aborted == ["plain"]
