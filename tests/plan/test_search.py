@@ -211,3 +211,12 @@ def test_requests_without_a_rate_cannot_be_planned_for(arrivals: list[float], me
     workload = Workload("few", np.array(arrivals), np.full(count, 100), np.full(count, 10))
     with pytest.raises(SpecError, match=message):
         twofold.plan(workload, **ASKED)
+
+
+def test_a_large_search_repeats_a_short_workload_until_a_replay_lasts(workload, monkeypatch):
+    monkeypatch.setattr("twofold.plan.searches.LARGE", 10)
+    found = twofold.plan(workload, model="llama-3-8b", budget="1xH100", slo=SLO, samples=0, keep=1)
+    times, left = divmod(len(found.workload), len(workload))
+    assert times > 1
+    assert left == 0
+    assert len(found.workload) / found.best.found.rate > 5.0

@@ -19,13 +19,14 @@ from twofold.plan.objective import Objective
 from twofold.plan.pool import Pool, Threads
 from twofold.plan.ranking import Candidate, Plan
 from twofold.plan.resources import Resources, parse_resources
-from twofold.plan.searches import Searching
+from twofold.plan.searches import Searching, replays_needed
 from twofold.plan.space import Space
 from twofold.plan.uncertainty import SAMPLES, intervals
 from twofold.simulate.run import Progress
 from twofold.spec import catalog
 from twofold.spec.deployment import Router
 from twofold.spec.model import Model
+from twofold.spec.replays import repeated
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
@@ -60,7 +61,8 @@ def plan(
 
     - ``within`` bounds what they cost or draw (``"150$/h"``, ``"40kW"``); a budget then may name kinds alone.
     - ``objective`` is one of ``plan.objective.RATES``, or of ``TARGETS`` with a ``target_rate`` in requests/s.
-    - The first ``requests`` requests of the workload are replayed at every rate tried.
+    - The first ``requests`` requests of the workload are replayed at every rate tried, in a large search so often over
+      that a replay takes some time (``searches.replays_needed``).
     - ``router`` None is kv-aware when the workload has prefix hashes, else least-tokens.
     - ``system`` keeps to what a target of ``plan.export`` can run.
     - The ``keep`` best are proved; the first five get an interval from ``samples`` resamplings (below 2: none).
@@ -77,8 +79,11 @@ def plan(
     chosen, capped = router or _router(replayed), _power_counts(aim, resources)
     space = Space(spec, resources, limits, chosen, capped, system, roofline)
     with _opened(cached) as cache, _running(pool, workers) as running:
-        question = Question(replayed, limits, Grid(PRECISION), roofline, cache)
-        bounds = Bounds(replayed, spec, limits, question.grid, roofline)
+        bounds = Bounds(replayed, spec, limits, Grid(PRECISION), roofline)
+        if aim.target is None and (times := replays_needed(space, bounds)) > 1:
+            replayed = repeated(replayed, times)
+            bounds = Bounds(replayed, spec, limits, bounds.grid, roofline)
+        question = Question(replayed, limits, bounds.grid, roofline, cache)
         deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
         search = Searching(question, bounds, space, aim, running, keep, deadline, progress)
         entries, certificate = search.run()

@@ -23,6 +23,8 @@ from twofold.spec.workload import Workload
 
 LONG = 20_000
 """Requests of the longer replay that the goodput of the best must last through."""
+LARGE, LEAST_S = 1000, 10.0
+"""Deployments of a large search, and the simulated seconds that its replays last at least."""
 SMALL_UNIT = 16
 """Devices of each kind up to which every smaller budget is tried, where less may be better than all."""
 
@@ -98,6 +100,20 @@ class Searching:
 
     def _deployments(self) -> Iterable[Deployment]:
         return self.space if self.aim.name == "goodput" else self.space.with_smaller(SMALL_UNIT)
+
+
+def replays_needed(space: Space, bounds: Bounds) -> int:
+    """How often to repeat the requests before a large search, so that a replay lasts ``LEAST_S`` near the goodput.
+
+    In a shorter one nearly everything passes, and each of thousands of deployments would have to be replayed for longer
+    after all. The goodput is guessed as half the highest bound of a colocated deployment.
+    """
+    deployments = list(space)
+    if len(deployments) < LARGE:
+        return 1
+    rates = [bounds(each).rate for each in deployments if len(each.groups) == 1]
+    guess = 0.5 * max((rate for rate in rates if math.isfinite(rate)), default=0.0)
+    return max(1, math.ceil(LEAST_S * guess / len(bounds.workload)))
 
 
 def times(workload: Workload) -> int:
