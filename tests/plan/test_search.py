@@ -213,10 +213,10 @@ def test_requests_without_a_rate_cannot_be_planned_for(arrivals: list[float], me
         twofold.plan(workload, **ASKED)
 
 
-def test_a_large_search_repeats_a_short_workload_until_a_replay_lasts(workload, monkeypatch):
+def test_a_large_search_repeats_a_short_workload_until_a_replay_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twofold.plan.searches.LARGE", 10)
-    found = twofold.plan(workload, model="llama-3-8b", budget="1xH100", slo=SLO, samples=0, keep=1)
-    times, left = divmod(len(found.workload), len(workload))
+    found = twofold.plan(load(), **ASKED, keep=1, samples=0)
+    times, left = divmod(len(found.workload), len(load()))
     assert times > 1
     assert left == 0
     assert len(found.workload) / found.best.found.rate > 5.0
