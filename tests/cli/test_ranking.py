@@ -77,8 +77,8 @@ def test_the_proof_counts_what_became_of_the_candidates(found: Plan) -> None:
 @pytest.mark.parametrize(
     ("stopped", "gap", "confirmed", "told"),
     [
-        ("time", 0.125, True, "Stopped by --time: it is within 12.5 % of the best."),
-        ("interrupted", 0.0, True, "Interrupted, but the best is proved: gap 0."),
+        ("time", 0.125, True, "stopped by --time: it is within 12.5 % of the best."),
+        ("interrupted", 0.0, True, "interrupted, but the best is proved: gap 0."),
         ("interrupted", 0.0, False, "before a longer replay has confirmed its goodput: none is above it."),
         ("time", 0.3, False, "before a longer replay has confirmed its goodput: none is more than 30.0 % above it."),
     ],

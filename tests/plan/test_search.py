@@ -120,7 +120,8 @@ def test_no_time_gives_a_plan_whose_gap_is_true(seed: int, monkeypatch: pytest.M
     hurried = twofold.plan(scenario.workload, **asked, time_limit_s=0.0)
     sure = hurried.certificate
     assert sure.stopped == "time"
-    assert sure.pruned_by_bound + sure.pruned_by_probe + sure.measured == sure.candidates
+    ruled_out = sure.pruned_by_bound + sure.pruned_by_probe
+    assert ruled_out + sure.measured + sure.unexamined == sure.candidates
     assert max(exhaustive(scenario).values()) <= hurried.best.found.rate * (1 + sure.gap) * (1 + 1e-9)
     assert all(row["low_req_s"] is None and not row["confirmed"] for row in hurried.rows)
 

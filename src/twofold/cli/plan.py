@@ -70,13 +70,14 @@ def run(
     _check_writable(save, report, pictures)
     with _pool(workers, ray) as pool, progress() as shown:
         found = _planned(scenario, robust, wanted | {"pool": pool, "progress": shown})
+    interrupted = found.certificate.stopped == "interrupted"
     if json:
         print_json(found.to_dict())
     else:
-        print(plan_report(found, top))
-        _tell_more(found, explain)
-    _write(found, save, report, pictures)
-    if found.certificate.stopped == "interrupted":
+        print(plan_report(found, top, None if found.regret else source))
+        _tell_more(found, explain and not interrupted)
+    _write(found, save, *((None, None) if interrupted else (report, pictures)))
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 

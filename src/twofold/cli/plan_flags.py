@@ -73,7 +73,7 @@ Workers = Annotated[
 Ray = Annotated[
     str | None,
     typer.Option(
-        metavar="ADDRESS", help="Simulate on a Ray cluster (extra twofold[ray]), such as auto.", rich_help_panel=SEARCH
+        metavar="ADDRESS", help="Simulate on a Ray cluster (extra `ray`), such as auto.", rich_help_panel=SEARCH
     ),
 ]
 Cache = Annotated[

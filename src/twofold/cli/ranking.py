@@ -1,5 +1,6 @@
 """The screen of a plan: what it was made for, how sure it is, and the ranked deployments."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,46 @@ if TYPE_CHECKING:
 
 HEAD = ("rank", "deployment", "goodput, req/s", "90 %", "per device", "$/h", "kW", "limited by", "may swap with", "")
 LEFT = (1, 7, 8)
-STOPPED = {"time": "Stopped by --time", "interrupted": "Interrupted"}
+STOPPED = {"time": "stopped by --time", "interrupted": "interrupted"}
 
 
-def plan_report(found: "Plan", top: int) -> str:
-    """Everything that a plan shows."""
-    parts = (headline(found), ranking(found.rows, top), proof(found), traps(found.rows[:top]))
-    return "\n\n".join(filter(None, parts))
+def plan_report(found: "Plan", top: int, source: str | None = None) -> str:
+    """Everything that a plan shows; ``source`` is the trace, for the command that simulates the best at its goodput."""
+    told = (headline(found), ranking(found.rows, top), proof(found), traps(found.rows[:top]), beyond(found))
+    again = "" if source is None or source.endswith((".yaml", ".yml")) else simulated(found, source)
+    return "\n\n".join(filter(None, (*told, again)))
+
+
+def simulated(found: "Plan", source: str) -> str:
+    """The command that simulates the best at its goodput, with the router and the link that the notation leaves out."""
+    best, row = found.best.deployment, found.rows[0]
+    words = [
+        "twofold",
+        "simulate",
+        source,
+        "--requests",
+        str(len(found.workload)),
+        "--rate",
+        f"{found.best.found.rate:.9g}",
+    ]
+    words += ["--model", found.model.name, "--deploy", str(best), "--router", best.router, "--slo", str(found.slo)]
+    spec = row["spec"]
+    for flag, record in (("--device", spec.get("device")), ("--link", spec.get("link"))):
+        words += [] if record is None else [flag, str(record["name"])]
+    words += ["--set", "deployment.mixed_pool=true"] if best.mixed_pool else []
+    return f"As simulated:\n{shlex.join(words)}"
+
+
+def beyond(found: "Plan") -> str:
+    """How many requests are longer than the model's context, which the simulator does not mind; empty without any."""
+    tokens = found.workload.prompt_tokens.astype(int) + found.workload.output_tokens
+    count = int((tokens > found.model.max_context).sum())
+    if not count:
+        return ""
+    return (
+        f"{count:,} of {len(tokens):,} requests are longer than the context of {found.model.name}, "
+        f"{found.model.max_context:,} tokens: simulated all the same, but an engine would refuse them."
+    )
 
 
 def headline(found: "Plan") -> str:
@@ -64,6 +98,8 @@ def proof(found: "Plan") -> str:
         f"{found.best.label} is {leads} of {sure.candidates:,}: {sure.pruned_by_bound:,} ruled out by their bound, "
         f"{sure.pruned_by_probe:,} by simulation, {sure.measured:,} measured"
     )
+    if sure.unexamined:
+        counted += f", {sure.unexamined:,} not examined"
     return f"{counted}; {_gap(sure, found.best.confirmed)}."
 
 

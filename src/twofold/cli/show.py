@@ -47,7 +47,7 @@ def bar(share: float, width: int = 30) -> str:
 
 def bold(text: str) -> str:
     """``text`` set in bold where standard output is a terminal that may be coloured."""
-    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
+    if sys.stdout is None or not sys.stdout.isatty() or "NO_COLOR" in os.environ:
         return text
     return f"\033[1m{text}\033[0m"
 

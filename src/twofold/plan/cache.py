@@ -148,6 +148,8 @@ class Cache:
                 if total > MOST_BYTES:
                     self._ask("DELETE FROM runs WHERE key = ?", (key,))
             self._ask("COMMIT")
+            if self.path.stat().st_size > 2 * MOST_BYTES:
+                self._ask("VACUUM")
             self._file.close()
 
     def _ask(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

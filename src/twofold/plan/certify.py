@@ -95,6 +95,10 @@ class Certifier:
         highest = max((self._limit(entry) for entry in self._open(best)), default=best)
         return max(0.0, highest / best - 1.0)
 
+    def unexamined(self) -> int:
+        """Entries that no simulation has asked about and no bound has ruled out."""
+        return sum(not entry.asked for entry in self._open(self._threshold()))
+
     def _ranked(self) -> list[Entry]:
         measured = [entry for entry in self.entries if entry.found is not None and entry.found.rate > 0.0]
         return sorted(measured, key=lambda entry: -entry.value)

@@ -86,8 +86,11 @@ def read_plan(path: str | Path, rank: int = 1) -> Chosen:
     try:
         deployment = deployment_from(row["spec"])
         slo, goodput = Slo.parse(str(document["slo"])), float(row["goodput_req_s"])
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise SpecError(f"candidates.{rank - 1}", str(path), f"not a whole plan file: {error} is missing") from None
+    except (TypeError, ValueError):
+        accepted = "accepted: goodput_req_s, a number of requests/s, as `twofold plan --save` writes it"
+        raise SpecError(f"candidates.{rank - 1}.goodput_req_s", row.get("goodput_req_s"), accepted) from None
     return Chosen(rank, deployment, catalog.model(deployment.model), slo, goodput, document)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from twofold.plan.examine import Question
+from twofold.plan.probe import SUSTAINABLE_TTFT_S
 from twofold.plan.space import Space
 from twofold.simulate.run import simulate
 from twofold.spec.deployment import Deployment
@@ -24,6 +25,11 @@ def nearest_possible(question: Question, space: Space, target: float | None) -> 
         ((each, _alone(question, each)) for each in tried),
         key=lambda pair: max(pair[1][metric] / limit for metric, limit in _limits(question).items()),
     )
+    if all(reached[metric] <= limit for metric, limit in _limits(question).items()):
+        return (
+            f"no deployment of {model} on {space.resources} is sustainable at {rate}: half of the first tokens take "
+            f"more than {SUSTAINABLE_TTFT_S:g} s (Sarathi-Serve's condition), however loose the limits"
+        )
     kept = ", ".join(f"{metric}<={format_duration(_rounded_up(value))}" for metric, value in reached.items())
     return (
         f"no deployment of {model} on {space.resources} keeps it at {rate}; "

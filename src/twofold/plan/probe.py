@@ -15,7 +15,7 @@ from twofold.cost.contract import CostModel
 from twofold.plan.cache import Cache, Recorded, cacheable, key_of
 from twofold.simulate.attainment import Latencies, attainment_of, percentile_of
 from twofold.simulate.result import Result
-from twofold.simulate.rules import rules_of
+from twofold.simulate.rules import most_lost, rules_of
 from twofold.simulate.run import simulate
 from twofold.spec.deployment import Deployment
 from twofold.spec.slo import Slo
@@ -97,7 +97,12 @@ def binding_limit(result: Latencies, slo: Slo) -> str | None:
 def _failed(result: Latencies, slo: Slo) -> str | None:
     if slo.limits and attainment_of(result, slo) < slo.attainment:
         missed = {metric: _missed(result, metric, limit) for metric, limit in slo.limits.items()}
-        return max(missed, key=lambda metric: missed[metric])
+        worst = max(missed, key=lambda metric: missed[metric])
+        allowed = most_lost(len(result.ttft_s), slo.attainment)
+        if not result.stopped or sum(missed.values()) > allowed:
+            return worst
+        if not slo.percentiles:
+            return "queue"
     for limit in slo.percentiles:
         if percentile_of(result, limit) > limit.limit_s:
             return str(limit).split("<=")[0].strip()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
+from twofold.errors import SpecError
 from twofold.plan.certify import BATCH, Entry, Report
 from twofold.plan.examine import Question, Search, examine
 from twofold.plan.options import Side, Way
@@ -23,6 +24,7 @@ from twofold.spec.deployment import Deployment
 from twofold.spec.replays import repeated
 from twofold.spec.workload import Workload
 
+MOST_REQUESTS = 300_000
 SPAN_S = 30.0
 """Simulated seconds that a replay at the target rate lasts at least."""
 AMPLE = 4
@@ -84,6 +86,9 @@ def sustained(question: Question, deployment: Deployment) -> bool:
 def at_target(workload: Workload, rate: float) -> Workload:
     """The workload at ``rate`` requests/s, repeated until it lasts long enough to show a queue grow."""
     times = max(1, math.ceil(SPAN_S * rate / len(workload)))
+    if times * len(workload) > MOST_REQUESTS:
+        accepted = f"accepted: up to {MOST_REQUESTS / SPAN_S:,.0f} requests/s, {SPAN_S:.0f} s of which are replayed"
+        raise SpecError("target-rate", rate, accepted)
     return repeated(workload, times).at_rate(rate)
 
 
@@ -129,6 +134,10 @@ class Provisioner:
         left = [way.floor for way in self.ways if way not in self.asked and way.fewest is not None]
         least = min(way.spent(counts) for way, counts in self.found.items())
         return max(0.0, 1.0 - min(left, default=least) / least)
+
+    def unexamined(self) -> int:
+        """Ways that were not tried although their bound allows them to be among those kept."""
+        return sum(way not in self.asked and way.floor < self._limit() for way in self.ways)
 
     def _leader(self) -> Deployment:
         way = min(self.found, key=lambda way: way.spent(self.found[way]))

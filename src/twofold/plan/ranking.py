@@ -23,7 +23,7 @@ class Certificate:
 
     Of so many ``candidates``, some were ruled out by their bound without a simulation, some by simulating one rate or
     a few, the others were ``measured``. ``gap``: how much better than the best an unexamined one could be, as a share;
-    ``stopped`` is ``time`` or ``interrupted`` where the search ended early.
+    ``stopped`` is ``time`` or ``interrupted`` where the search ended early, with so many ``unexamined``.
     """
 
     candidates: int
@@ -32,6 +32,7 @@ class Certificate:
     measured: int
     gap: float
     stopped: str | None = None
+    unexamined: int = 0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from twofold.spec.quantity import parse_watts
 ACCEPTED = "write COUNTxDEVICE as in 8xH100 + 16xA100, or kinds alone as in H100 + A100 together with a budget"
 
 
+MOST_DEVICES = 512
 UNBOUNDED = 1 << 16
 """Devices of a kind that nothing limits."""
 
@@ -86,6 +87,8 @@ def parse_resources(gpus: str | Mapping[str, int | None], budget: str | None = N
     kinds: dict[str, Kind] = {}
     for name, most in written:
         device = catalog.device(name)
+        if most is not None and most > MOST_DEVICES:
+            raise SpecError("gpus", f"{most}x{name}", f"accepted: up to {MOST_DEVICES:,} devices of a kind")
         other = kinds.get(device.name)
         if other is not None and (other.most is None or most is None):
             raise SpecError("gpus", name, f"{device.name} is there twice; {ACCEPTED}")

@@ -61,8 +61,7 @@ def plan(
 
     - ``within`` bounds what they cost or draw (``"150$/h"``, ``"40kW"``); a budget then may name kinds alone.
     - ``objective`` is one of ``plan.objective.RATES``, or of ``TARGETS`` with a ``target_rate`` in requests/s.
-    - The first ``requests`` requests of the workload are replayed at every rate tried, in a large search so often over
-      that a replay takes some time (``searches.replays_needed``).
+    - The first ``requests`` of the workload are replayed at every rate tried, in a large search several times over.
     - ``router`` None is kv-aware when the workload has prefix hashes, else least-tokens.
     - ``system`` keeps to what a target of ``plan.export`` can run.
     - The ``keep`` best are proved; the first five get an interval from ``samples`` resamplings (below 2: none).

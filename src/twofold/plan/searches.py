@@ -71,11 +71,12 @@ class Searching:
         asked = sum(entry.asked for entry in entries)
         certificate = Certificate(
             candidates=len(entries),
-            pruned_by_bound=len(entries) - asked,
+            pruned_by_bound=len(entries) - asked - search.unexamined(),
             pruned_by_probe=asked - len(ranked),
             measured=len(ranked),
             gap=search.gap(),
             stopped=search.stopped,
+            unexamined=search.unexamined(),
         )
         return ranked, certificate
 
@@ -89,11 +90,12 @@ class Searching:
         found = front(aimed, found, self.pool) if pareto else found[: self.keep]
         certificate = Certificate(
             candidates=len(every),
-            pruned_by_bound=len(every) - len(search.asked),
+            pruned_by_bound=len(every) - len(search.asked) - search.unexamined(),
             pruned_by_probe=len(search.asked) - len(search.found),
             measured=len(search.found),
             gap=0.0 if search.stopped is None else search.gap(),
             stopped=search.stopped,
+            unexamined=search.unexamined(),
         )
         entries = measured(aimed, found, self.pool)
         return sorted(entries, key=lambda entry: (self.aim.spent(entry.deployment), -entry.value)), certificate

@@ -115,7 +115,7 @@ def prefill_side() -> Iterator[Options]:
 def decode_side(shape: Shape, capped: bool) -> Iterator[Options]:
     """A replica that only decodes, and one under a power cap where power counts."""
     yield {}
-    cap = CAPPED * shape.device.tdp_w
+    cap = float(round(CAPPED * shape.device.tdp_w))
     if capped and cap > shape.device.idle_w:
         yield {"power_cap_w": cap}
 

@@ -6,7 +6,7 @@ from twofold.errors import SpecError
 from twofold.plan.export.base import Order
 from twofold.spec.group import POLICIES, Group
 
-OTHERS = "take another --rank or another target"
+OTHERS = "take another --rank or another target, or plan with --for and the target"
 
 
 def refuse(field: str, value: object, why: str) -> NoReturn:
