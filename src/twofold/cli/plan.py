@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from twofold.cli import options, plan_flags
-from twofold.cli.inputs import read_roofline, read_scenario
+from twofold.cli.inputs import SCENARIO_ENDINGS, read_roofline, read_scenario
 from twofold.cli.progress import progress
 from twofold.cli.ranking import plan_report
 from twofold.cli.show import print_json, to_plain
@@ -72,11 +72,11 @@ def run(
         found = _planned(scenario, robust, wanted | {"pool": pool, "progress": shown})
     interrupted = found.certificate.stopped == "interrupted"
     if json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | _source(found, source))
     else:
         print(plan_report(found, top, None if found.regret else source))
         _tell_more(found, explain and not interrupted)
-    _write(found, save, *((None, None) if interrupted else (report, pictures)))
+    _write(found, source, save, *((None, None) if interrupted else (report, pictures)))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -173,10 +173,19 @@ def _pool(workers: int | None, address: str | None) -> "Iterator[Pool]":
         yield pool
 
 
-def _write(found: "Plan", save: Path | None, report: Path | None, pictures: Path | None) -> None:
+def _source(found: "Plan", source: str | None) -> dict[str, Any]:
+    """The trace that was planned for, for `twofold export` to find again; empty for made requests."""
+    if source is None or source.endswith(SCENARIO_ENDINGS):
+        return {}
+    trace = source if source == "sample" else str(Path(source).absolute())
+    return {"source": {"trace": trace, "requests": len(found.workload)}}
+
+
+def _write(found: "Plan", source: str | None, save: Path | None, report: Path | None, pictures: Path | None) -> None:
     """Write the files that were asked for."""
     if save is not None:
-        save.write_text(encoding.dumps(to_plain(found.to_dict()), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        document = found.to_dict() | _source(found, source)
+        save.write_text(encoding.dumps(to_plain(document), indent=2, ensure_ascii=False) + "\n", "utf-8")
     if report is None and pictures is None:
         return
     from twofold.plan.report import write_pictures, write_report
@@ -193,6 +202,8 @@ def _write(found: "Plan", save: Path | None, report: Path | None, pictures: Path
 def _explained(found: "Plan") -> str:
     from twofold.cli.explanation import explanation
     from twofold.plan.explain import explain
+    from twofold.plan.searches import longer
 
     best = found.best
-    return explanation(explain(found.workload, best.deployment, found.slo, best.found.rate, roofline=found.roofline))
+    asked = found.workload if best.trap is None else longer(found.workload)
+    return explanation(explain(asked, best.deployment, found.slo, best.found.rate, roofline=found.roofline))

@@ -17,14 +17,28 @@ STOPPED = {"time": "stopped by --time", "interrupted": "interrupted"}
 
 def plan_report(found: "Plan", top: int, source: str | None = None) -> str:
     """Everything that a plan shows; ``source`` is the trace, for the command that simulates the best at its goodput."""
-    told = (headline(found), ranking(found.rows, top), proof(found), traps(found.rows[:top]), beyond(found))
+    told = (
+        headline(found),
+        ranking(found.rows, top, found.objective.name),
+        proof(found),
+        traps(found.rows[:top]),
+        beyond(found),
+    )
     again = "" if source is None or source.endswith((".yaml", ".yml")) else simulated(found, source)
     return "\n\n".join(filter(None, (*told, again)))
 
 
+PER = {"goodput-per-dollar": ("req/s per $/h", "usd_per_hour", 1.0), "goodput-per-watt": ("req/s per kW", "watts", 1e3)}
+
+
 def simulated(found: "Plan", source: str) -> str:
-    """The command that simulates the best at its goodput, with the router and the link that the notation leaves out."""
+    """The command that simulates the best at its goodput, with the router and the link that the notation leaves out.
+
+    Empty where a longer replay than the trace gave the goodput.
+    """
     best, row = found.best.deployment, found.rows[0]
+    if found.best.trap is not None or found.repeats > 1:
+        return ""
     words = [
         "twofold",
         "simulate",
@@ -62,7 +76,7 @@ def headline(found: "Plan") -> str:
     return f"{workload_line(found.workload)}\n{found.model.name} on {found.resources}: {found.slo}; for {aim}"
 
 
-def ranking(rows: Sequence[Mapping[str, Any]], top: int) -> str:
+def ranking(rows: Sequence[Mapping[str, Any]], top: int, objective: str = "goodput") -> str:
     """The ``top`` best plans, one a line, with a bar for the goodput; the best is first."""
     most = max(row["goodput_req_s"] for row in rows) or 1.0
     lines = [
@@ -72,6 +86,7 @@ def ranking(rows: Sequence[Mapping[str, Any]], top: int) -> str:
             number(row["goodput_req_s"]),
             interval(row),
             number(row["goodput_per_device_req_s"]),
+            *_per(row, objective),
             number(row["usd_per_hour"]),
             number(row["watts"] / 1e3),
             row["limit"],
@@ -80,7 +95,18 @@ def ranking(rows: Sequence[Mapping[str, Any]], top: int) -> str:
         )
         for rank, row in enumerate(rows[:top], 1)
     ]
-    return table(HEAD, lines, left=LEFT)
+    per = PER.get(objective)
+    if per is None:
+        return table(HEAD, lines, left=LEFT)
+    return table((*HEAD[:5], per[0], *HEAD[5:]), lines, left=(1, 8, 9))
+
+
+def _per(row: Mapping[str, Any], objective: str) -> tuple[str, ...]:
+    """What an objective ranks by, where the other columns do not have it."""
+    if objective not in PER:
+        return ()
+    _, field, scale = PER[objective]
+    return (number(row["goodput_req_s"] / row[field] * scale),)
 
 
 def interval(row: Mapping[str, Any]) -> str:
@@ -93,7 +119,8 @@ def interval(row: Mapping[str, Any]) -> str:
 def proof(found: "Plan") -> str:
     """How many deployments there are, what became of them, and what that proves."""
     sure = found.certificate
-    leads = "the best" if found.regret is None else "the least regretted of those below; in the first workload's plan,"
+    first = "the cheapest of the front" if found.objective.name == "pareto" else "the best"
+    leads = first if found.regret is None else "the least regretted of those below; in the first workload's plan,"
     counted = (
         f"{found.best.label} is {leads} of {sure.candidates:,}: {sure.pruned_by_bound:,} ruled out by their bound, "
         f"{sure.pruned_by_probe:,} by simulation, {sure.measured:,} measured"

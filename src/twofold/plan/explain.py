@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def explain(
     """
     if not 0.0 < goodput < float("inf"):
         raise SpecError("goodput", goodput, "accepted: a rate above 0 that the deployment sustains, in requests/s")
-    case = _Case(workload, Slo.parse(slo), goodput, roofline)
+    case = _Case(workload, Slo.parse(slo), goodput, roofline, deployment)
     below, (above, limit) = case.run(deployment), case.first_failure(deployment)
     groups_above = occupancies(above)
     return Explanation(
@@ -153,6 +154,7 @@ class _Case:
     slo: Slo
     rate: float
     roofline: CostModel | None
+    deployment: Deployment
 
     def run(self, deployment: Deployment, rate: float | None = None, slo: Slo | None = None) -> Result:
         asked = self.workload.at_rate(rate or self.rate)
@@ -175,9 +177,18 @@ class _Case:
         return binding_limit(result, self.slo) is None
 
     def gain(self, what: str, changed: Deployment, devices: int) -> Gain:
-        found = goodput(self.workload, changed, self.slo, guess=self.rate, roofline=self.roofline)
-        rate = math.inf if found.rate > HIGHEST_RATE / 2.0 else found.rate
-        return Gain(what, devices, rate, rate - self.rate)
+        """Against the goodput of the deployment found in the same way; what is within the precision is none."""
+        rate = self.sustained(changed)
+        gained = rate - self.base
+        return Gain(what, devices, rate, 0.0 if abs(gained) <= 1.5 * PRECISION * self.base else gained)
+
+    @cached_property
+    def base(self) -> float:
+        return self.sustained(self.deployment)
+
+    def sustained(self, deployment: Deployment) -> float:
+        found = goodput(self.workload, deployment, self.slo, guess=self.rate, roofline=self.roofline)
+        return math.inf if found.rate > HIGHEST_RATE / 2.0 else found.rate
 
     def one_more(self, deployment: Deployment) -> list[Gain]:
         found = []

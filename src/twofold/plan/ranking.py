@@ -109,7 +109,8 @@ class Candidate:
 class Plan:
     """The ranked candidates, best first, and what they were ranked for.
 
-    ``regret`` is the table of several workloads, where the ranking is by it.
+    ``regret`` is the table of several workloads, where the ranking is by it. ``workload`` is what was replayed, the
+    given one ``repeats`` times over.
     """
 
     candidates: list[Candidate]
@@ -121,6 +122,7 @@ class Plan:
     certificate: Certificate
     roofline: CostModel | None = None
     regret: Regret | None = None
+    repeats: int = 1
     rows: list[dict[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

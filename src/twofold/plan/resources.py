@@ -16,7 +16,8 @@ from twofold.spec.quantity import parse_watts
 ACCEPTED = "write COUNTxDEVICE as in 8xH100 + 16xA100, or kinds alone as in H100 + A100 together with a budget"
 
 
-MOST_DEVICES = 512
+MOST_DEVICES = 128
+FOR_MORE = "for more, plan a part of them and replicate it, or name the kind alone with a target rate"
 UNBOUNDED = 1 << 16
 """Devices of a kind that nothing limits."""
 
@@ -88,7 +89,7 @@ def parse_resources(gpus: str | Mapping[str, int | None], budget: str | None = N
     for name, most in written:
         device = catalog.device(name)
         if most is not None and most > MOST_DEVICES:
-            raise SpecError("gpus", f"{most}x{name}", f"accepted: up to {MOST_DEVICES:,} devices of a kind")
+            raise SpecError("gpus", f"{most}x{name}", f"accepted: up to {MOST_DEVICES} devices of a kind; {FOR_MORE}")
         other = kinds.get(device.name)
         if other is not None and (other.most is None or most is None):
             raise SpecError("gpus", name, f"{device.name} is there twice; {ACCEPTED}")

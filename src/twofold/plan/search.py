@@ -78,11 +78,8 @@ def plan(
     chosen, capped = router or _router(replayed), _power_counts(aim, resources)
     space = Space(spec, resources, limits, chosen, capped, system, roofline)
     with _opened(cached) as cache, _running(pool, workers) as running:
-        bounds = Bounds(replayed, spec, limits, Grid(PRECISION), roofline)
-        if aim.target is None and (times := replays_needed(space, bounds)) > 1:
-            replayed = repeated(replayed, times)
-            bounds = Bounds(replayed, spec, limits, bounds.grid, roofline)
-        question = Question(replayed, limits, bounds.grid, roofline, cache)
+        bounds, repeats = _bounds(replayed, space, aim)
+        question = Question(bounds.workload, limits, bounds.grid, roofline, cache)
         deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
         search = Searching(question, bounds, space, aim, running, keep, deadline, progress)
         entries, certificate = search.run()
@@ -95,7 +92,16 @@ def plan(
             sure, certificate = [], replace(certificate, stopped="interrupted")
     padded = [*sure, *[None] * (len(entries) - len(sure))]
     candidates = [Candidate.of(entry, interval) for entry, interval in zip(entries, padded, strict=True)]
-    return Plan(candidates, spec, resources, limits, replayed, aim, certificate, roofline)
+    return Plan(candidates, spec, resources, limits, bounds.workload, aim, certificate, roofline, repeats=repeats)
+
+
+def _bounds(workload: Workload, space: Space, aim: Objective) -> tuple[Bounds, int]:
+    """The bounds of what is replayed, and how many times over that is ``workload``."""
+    bounds = Bounds(workload, space.model, space.slo, Grid(PRECISION), space.roofline)
+    repeats = replays_needed(space, bounds) if aim.target is None else 1
+    if repeats > 1:
+        bounds = Bounds(repeated(workload, repeats), space.model, space.slo, bounds.grid, space.roofline)
+    return bounds, repeats
 
 
 @contextmanager

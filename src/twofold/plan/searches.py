@@ -1,6 +1,7 @@
 """The two searches behind ``plan``: for the highest rate, and for the least that serves a target rate."""
 
 import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,7 +62,7 @@ class Searching:
     def highest(self) -> tuple[list[Entry], Certificate]:
         """The deployments with the highest rate, in the unit of the objective."""
         grid = self.question.grid
-        entries = [entry_of(each, self.bounds(each), self.aim, grid) for each in self._deployments()]
+        entries = [entry_of(each, self._bound(each), self.aim, grid) for each in self._deployments()]
         rate = self.question.workload.rate
         start = grid.below(rate if 0 < rate < math.inf else 1.0)
         search = Certifier(
@@ -99,6 +100,11 @@ class Searching:
         )
         entries = measured(aimed, found, self.pool)
         return sorted(entries, key=lambda entry: (self.aim.spent(entry.deployment), -entry.value)), certificate
+
+    def _bound(self, deployment: Deployment) -> Bound:
+        """Its bound; none after the deadline, so that it counts as not examined."""
+        late = self.deadline is not None and time.monotonic() > self.deadline
+        return Bound(math.inf, "none") if late else self.bounds(deployment)
 
     def _deployments(self) -> Iterable[Deployment]:
         return self.space if self.aim.name == "goodput" else self.space.with_smaller(SMALL_UNIT)

@@ -8,7 +8,7 @@ import pytest
 
 from twofold.errors import SpecError
 from twofold.plan.document import deployment_mapping
-from twofold.plan.export.scenario import write
+from twofold.plan.export.scenario import MOST_REQUESTS, write
 from twofold.spec.scenario import load_scenario
 
 TEXTS = ("2P@A100,tp2 + 1D,cap=300W", "1B,multiplexed=slo,tbt=20ms", "2B,chunked=25ms,pp2", "1B,request-level")
@@ -30,10 +30,20 @@ def test_the_requests_are_like_those_of_the_plan(order: Any, tmp_path: Path) -> 
     path = tmp_path / "run.yaml"
     path.write_text(write(made).files[0].text)
     workload = load_scenario(path).read_workload()
-    assert len(workload) == 2000
+    assert len(workload) == MOST_REQUESTS
     assert np.median(workload.prompt_tokens) == pytest.approx(600, rel=0.1)
     assert workload.prompt_tokens.mean() == pytest.approx(900, rel=0.1)
     assert workload.rate == pytest.approx(2.5, rel=0.1)
+
+
+def test_the_trace_of_the_plan_is_replayed_at_its_goodput(order: Any, tmp_path: Path) -> None:
+    path, made = tmp_path / "run.yaml", order("1B")
+    source = {"source": {"trace": "sample", "requests": 300}}
+    chosen = dataclasses.replace(made.chosen, document=made.chosen.document | source)
+    path.write_text(write(dataclasses.replace(made, chosen=chosen)).files[0].text)
+    workload = load_scenario(path).read_workload()
+    assert (len(workload), workload.name) == (300, "sample")
+    assert workload.rate == pytest.approx(2.5)
 
 
 def test_a_log_normal_has_that_mean_and_median(order: Any) -> None:
