@@ -7,11 +7,6 @@ from typing import Any
 
 import pytest
 
-from twofold.cli.main import VERBS
-
-if not any(verb.__name__.endswith(".serve") for verb in VERBS):
-    pytest.skip("the verb is not registered", allow_module_level=True)
-
 WRONG = [
     (["--deploy", "3P2D"], "--deploy"),
     (["--deploy", "1B,chunky"], "chunky"),

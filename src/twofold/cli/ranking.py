@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from twofold.cli.inputs import SCENARIO_ENDINGS
 from twofold.cli.report import workload_line
 from twofold.cli.show import ABSENT, bar, number, percent, table
 
@@ -24,7 +25,7 @@ def plan_report(found: "Plan", top: int, source: str | None = None) -> str:
         traps(found.rows[:top]),
         beyond(found),
     )
-    again = "" if source is None or source.endswith((".yaml", ".yml")) else simulated(found, source)
+    again = "" if source is None or source.endswith(SCENARIO_ENDINGS) else simulated(found, source)
     return "\n\n".join(filter(None, (*told, again)))
 
 

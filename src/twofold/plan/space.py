@@ -1,7 +1,9 @@
 """The deployments that are worth trying on a budget of devices, dollars or watts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -9,7 +11,7 @@ from twofold.cost.contract import CostModel
 from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 from twofold.plan.export.targets import runs
-from twofold.plan.resources import Resources, price_of, watts_of
+from twofold.plan.resources import Resources
 from twofold.plan.shapes import Options, Shape, colocated, decode_side, prefill_side, shapes_of
 from twofold.spec.deployment import Deployment, Router
 from twofold.spec.group import Group
@@ -36,12 +38,12 @@ class Space:
 
     def __iter__(self) -> Iterator[Deployment]:
         """Every deployment that leaves no room for one more replica, each once."""
-        seen: set[str] = set()
-        for deployment in self._all():
-            text = f"{deployment} {deployment.mixed_pool}"
-            if text not in seen and self.resources.allow(deployment) and self.runs(deployment):
-                seen.add(text)
-                yield deployment
+        return iter(self._listed)
+
+    @cached_property
+    def _listed(self) -> list[Deployment]:
+        allowed = (each for each in self._all() if self.resources.allow(each) and self.runs(each))
+        return list(_each_once(allowed))
 
     def runs(self, deployment: Deployment) -> bool:
         """Whether the system that is asked for, if any, can run ``deployment``."""
@@ -49,18 +51,13 @@ class Space:
 
     def with_smaller(self, largest: int) -> Iterator[Deployment]:
         """Those of the resources, and of so many devices of each kind, from one to ``largest``; each once."""
-        seen: set[str] = set()
+        return _each_once(self._of_each_size(largest))
+
+    def _of_each_size(self, largest: int) -> Iterator[Deployment]:
         smaller = (replace(self, resources=self.resources.limited(count)) for count in range(1, largest + 1))
         for space in (*smaller, self):
-            try:
-                found = list(space)
-            except SpecError:
-                continue
-            for deployment in found:
-                text = f"{deployment} {deployment.mixed_pool}"
-                if text not in seen:
-                    seen.add(text)
-                    yield deployment
+            with suppress(SpecError):
+                yield from space
 
     def _all(self) -> Iterator[Deployment]:
         shapes = self._known(shapes_of(self.model, self.resources))
@@ -154,16 +151,13 @@ class Space:
         return low
 
     def _fits(self, groups: tuple[Group, ...]) -> bool:
-        resources = self.resources
-        for kind in resources.kinds:
-            used = sum(group.devices for group in groups if group.device == kind.device)
-            if kind.most is not None and used > kind.most:
-                return False
-        return within(resources, groups)
+        return self.resources.allow(Deployment.model_construct(groups=groups, device=None))
 
 
-def within(resources: Resources, groups: tuple[Group, ...]) -> bool:
-    """Whether the groups keep the budget in dollars and watts."""
-    whole = Deployment.model_construct(groups=groups, device=None)
-    affordable = resources.usd_per_hour is None or price_of(whole) <= resources.usd_per_hour * (1 + 1e-9)
-    return affordable and (resources.watts is None or watts_of(whole) <= resources.watts * (1 + 1e-9))
+def _each_once(deployments: Iterable[Deployment]) -> Iterator[Deployment]:
+    seen: set[tuple[str, bool]] = set()
+    for deployment in deployments:
+        name = (str(deployment), deployment.mixed_pool)
+        if name not in seen:
+            seen.add(name)
+            yield deployment

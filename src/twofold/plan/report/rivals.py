@@ -1,6 +1,5 @@
 """The best deployment of each kind, on the devices of the best: what the pictures compare."""
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from twofold.plan.ranking import Candidate, Plan
 from twofold.plan.report.kinds import kind_of
 from twofold.plan.resources import Kind, Resources
 from twofold.plan.search import PRECISION
-from twofold.plan.searches import LONG, entry_of
+from twofold.plan.searches import entry_of, times
 from twofold.plan.space import Space
 from twofold.simulate.run import Progress
 
@@ -68,9 +67,8 @@ def of_each_kind(plan: Plan) -> dict[str, list[Entry]]:
 def _best(
     question: Question, entries: list[Entry], plan: Plan, pool: Pool, progress: Progress | None
 ) -> Candidate | None:
-    times = max(2, math.ceil(LONG / len(plan.workload)))
     start = question.grid.below(plan.best.found.rate)
-    ranked = Certifier(question, entries, 1, pool, times, start, report=progress).run()
+    ranked = Certifier(question, entries, 1, pool, times(plan.workload), start, report=progress).run()
     return Candidate.of(ranked[0], None) if ranked else None
 
 
