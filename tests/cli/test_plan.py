@@ -1,16 +1,15 @@
-import contextlib
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from terminal import terminal
 
 TWOFOLD = Path(sys.executable).parent / "twofold"
 ON_ONE = ("--model", "llama-3-8b", "--gpus", "1xH100", "--slo", "ttft<=0.3s, tpot<=30ms @90%")
@@ -184,34 +183,21 @@ def test_models_of_a_catalog_file_can_be_planned(here: Any, tmp_path: Path) -> N
     assert json.loads(here("plan", "run.yaml", *flags).out)["model"] == "plan-test-model"
 
 
-@contextlib.contextmanager
-def terminal() -> Iterator[tuple[int, int]]:
-    """The two ends of a terminal: what is read, and what a process writes to."""
-    ends = pty.openpty()
-    try:
-        yield ends
-    finally:
-        for end in ends:
-            with contextlib.suppress(OSError):
-                os.close(end)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_interrupting_a_long_search_prints_what_is_proved_so_far(workers: int, tmp_path: Path) -> None:
     asked = ("--model", "llama-3-8b", "--gpus", "8xH100", "--slo", "ttft<=1s, tpot<=50ms @90%", "--no-cache")
     environment = {name: value for name, value in os.environ.items() if name != "TWOFOLD_CACHE_DIR"}
     command = [TWOFOLD, "plan", "sample", "--requests", "800", *asked, "--workers", str(workers)]
-    with terminal() as (reader, writer):
+    with terminal() as shown:
         search = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=writer, text=True, cwd=tmp_path, env=environment
+            command, stdout=subprocess.PIPE, stderr=shown.inside, text=True, cwd=tmp_path, env=environment
         )
-        told = b""
-        while b"best" not in told:
-            told += os.read(reader, 4096)
+        shown.leave_inside()
+        told = shown.wait_for("best")
         search.send_signal(signal.SIGINT)
         out, _ = search.communicate(timeout=60)
-        told += os.read(reader, 65536)
+        told += shown.rest()
     assert search.returncode == 130
     assert re.search(r"is the best of \d+: .* (measured|not examined); interrupted", out)
-    assert b"interrupted" in told
-    assert b"Traceback" not in told
+    assert "interrupted" in told
+    assert "Traceback" not in told

@@ -2,7 +2,6 @@
 
 import io
 import os
-import pty
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from terminal import terminal
 from twofold.cli import chat
 from twofold.clients.conversation import Conversation
 
@@ -56,48 +56,29 @@ def test_commands(fake: Any) -> None:
     assert "/quit" in chat.obey(conversation, "/what")
 
 
-class Terminal:
-    """The client on a terminal of its own."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.keyboard, inside = pty.openpty()
-        command = [sys.executable, "-c", CHAT, *arguments]
-        self.process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside, start_new_session=True)
-        os.close(inside)
-        self.shown = ""
-
-    def wait_for(self, text: str, limit_s: float = 60.0) -> None:
-        """Read what is shown until ``text`` is there; what was read before no longer counts."""
-        end = time.monotonic() + limit_s
-        while text not in self.shown:
-            assert time.monotonic() < end, self.shown
-            self.shown += os.read(self.keyboard, 4096).decode()
-        self.shown = self.shown.partition(text)[2]
-
-    def type(self, text: str) -> None:
-        os.write(self.keyboard, text.encode())
-
-
 def test_turns_on_a_terminal(fake: Any) -> None:
-    terminal = Terminal(fake.url, "--max-tokens", "5000")
-    try:
-        terminal.wait_for("> ")
-        terminal.type("hello\n")
-        terminal.wait_for("w3")
-        os.killpg(terminal.process.pid, 2)
-        terminal.wait_for("[stopped]")
-        terminal.wait_for("> ")
-        terminal.type("/clear\n")
-        terminal.wait_for("[cleared]")
-        terminal.wait_for("> ")
-        os.killpg(terminal.process.pid, 2)
-        terminal.wait_for("> ")
-        terminal.type("/quit\n")
-        assert terminal.process.wait(30) == 0
-    finally:
-        terminal.process.kill()
-        terminal.process.wait()
-        os.close(terminal.keyboard)
+    command = [sys.executable, "-c", CHAT, fake.url, "--max-tokens", "5000"]
+    with terminal() as shown:
+        ends = {"stdin": shown.inside, "stdout": shown.inside, "stderr": shown.inside}
+        client = subprocess.Popen(command, start_new_session=True, **ends)
+        shown.leave_inside()
+        try:
+            shown.wait_for("> ")
+            shown.type("hello\n")
+            shown.wait_for("w3")
+            os.killpg(client.pid, 2)
+            shown.wait_for("[stopped]")
+            shown.wait_for("> ")
+            shown.type("/clear\n")
+            shown.wait_for("[cleared]")
+            shown.wait_for("> ")
+            os.killpg(client.pid, 2)
+            shown.wait_for("> ")
+            shown.type("/quit\n")
+            assert client.wait(30) == 0
+        finally:
+            client.kill()
+            client.wait(30)
     end = time.monotonic() + 30
     while not (aborted := fake.recall()["aborted"]):
         assert time.monotonic() < end

@@ -16,7 +16,7 @@ from twofold.clients.http import AnswerError, Client
 from twofold.clients.target import Target
 from twofold.errors import SpecError
 
-COMMAND = (sys.executable, "-c", "import sys; from twofold.cli.main import main; sys.exit(main())", "serve")
+COMMAND = (sys.executable, "-m", "twofold", "serve")
 HOST = "127.0.0.1"
 POLL_S = 0.1
 PATIENCE_S = 10.0
