@@ -71,6 +71,11 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", _widening(in_cache(wrap, function)))
 
 
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile ``function`` into each caller: for small ones that are handed arrays, which a call would count."""
+    return cast("Callable[P, R]", numba.njit(inline="always", error_model="numpy")(function))
+
+
 def compiled_as(signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile for exactly ``signature`` (needed where an argument is itself a compiled function)."""
 
@@ -94,10 +99,10 @@ def _widest(kind: Any) -> Any:
     return types.int64 if isinstance(kind, types.Integer) else kind
 
 
-def in_cache(wrap: Any, function: Any) -> Any:
-    """``function`` compiled by the decorator ``wrap``, with its machine code kept in our cache folder."""
+def in_cache(wrap: Any, function: Any, folder: Path | None = None) -> Any:
+    """``function`` compiled by the decorator ``wrap``, with its machine code kept in ``folder``, or ours."""
     previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE)
+    numba.config.CACHE_DIR = str(folder or CACHE)
     try:
         return wrap(function)
     finally:

@@ -1,11 +1,15 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from twofold.cli.inputs import read_roofline, read_scenario
+from twofold.cli.reach import beyond
 from twofold.cost.fitted import Fitted
+from twofold.cost.measured import Measured
 from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
+from twofold.spec import catalog
 
 SCENARIO = """
 workload: {rate: 5, requests: 40, prompt: "fixed:100", output: "fixed:10", arrivals: constant}
@@ -115,3 +119,42 @@ def test_a_cost_file_lies_by_the_scenario_and_a_flag_by_the_user(fit_file: str, 
 def test_what_has_no_effect_beside_a_cost_file_is_refused(fit_file: str, settings: list[str], field: str) -> None:
     with pytest.raises(SpecError, match=rf"cost\.{field}"):
         read_roofline(read_scenario("sample", settings, cost=fit_file))
+
+
+@pytest.fixture
+def profile_file(tmp_path: Path) -> str:
+    entry = {
+        "dense": [[1, 6e-3], [512, 2e-2]],
+        "prompt_attention": {"pair_s": 1e-8},
+        "decode_attention": [[1, 128, 1e-4], [1, 1024, 2e-4], [8, 128, 3e-4], [8, 1024, 9e-4]],
+    }
+    specs = {"model": catalog.model("llama-3-8b").model_dump(), "device": catalog.device("H100").model_dump()}
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps({"twofold_cost": 1, **specs, "entries": [entry]}))
+    return str(path)
+
+
+def test_a_profile_brings_its_model_and_device(profile_file: str) -> None:
+    scenario = read_scenario("sample", None, cost=profile_file, deployment="1B")
+    deployment = scenario.read_deployment()
+    assert (deployment.model.name, deployment.device.name) == ("Llama-3-8B", "H100")
+    other = read_scenario("sample", None, cost=profile_file, deployment="1B", device="A100")
+    costs = read_roofline(other)
+    with pytest.raises(SpecError, match="device"):
+        costs.record(catalog.model("llama-3-8b"), other.read_deployment().device)
+
+
+def test_the_host_of_measurements_can_be_set_and_that_of_whole_steps_cannot(profile_file: str, fit_file: str) -> None:
+    costs = read_roofline(read_scenario("sample", ["cost.step_s=0.002"], cost=profile_file))
+    assert isinstance(costs, Measured)
+    assert [row.step_s for row in costs.rows.values()] == [0.002]
+    with pytest.raises(SpecError, match=r"cost\.step_s"):
+        read_roofline(read_scenario("sample", ["cost.step_s=0.002", "cost.engine=one"], cost=fit_file))
+
+
+def test_what_leaves_the_measurements_is_said(profile_file: str) -> None:
+    within = {"rate": 3.0, "requests": 8, "prompt": "fixed:500", "output": "fixed:9", "deployment": "1B,chunked=512"}
+    for changes, said in (({}, None), ({"requests": 9}, "9 decodes"), ({"prompt": "fixed:2000"}, "2,009 tokens")):
+        scenario = read_scenario(None, None, cost=profile_file, **{**within, **changes})
+        found = beyond(read_roofline(scenario), scenario.read_workload(), scenario.read_deployment())
+        assert (found is None) if said is None else (found is not None and said in found)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.cost.fitted import CAP, Coefficients, DecodePiece, Fitted, Key, PromptPiece, floors
+from twofold.cost.fitted import CAP, Coefficients, DecodePiece, Fitted, Key, PromptPiece
+from twofold.cost.floors import floors
 from twofold.cost.roofline import cost_record, step_seconds
 from twofold.cost.step import Load, Speed, chunk_pairs, full_speed, stage_line, stage_seconds, step_joules
 from twofold.cost.step import step_seconds as seconds_of
@@ -72,7 +73,7 @@ def test_no_step_undercuts_the_floors(decodes, context, tokens):
 def test_floors_of_a_fit_of_one_piece_are_the_fit():
     lines = Coefficients([PromptPiece(0.0, 0.01, 1e-4)], [DecodePiece(0.0, 0.02, 1e-3, 1e-6)])
     found = floors(Fitted("x", {KEY: lines}).record(MODEL, A100)[0])
-    assert found == pytest.approx((0.01, 0.02, 1e-4, 0.0, 1e-3, 1e-6))
+    assert found == pytest.approx((0.01, 0.02, 1e-4, 0.0, 1e-3, 1e-6, 0.01))
 
 
 @given(stages=st.sampled_from((2, 4)), decodes=COUNTS, tokens=st.integers(1, 5000))

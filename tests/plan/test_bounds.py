@@ -7,7 +7,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import twofold
+from twofold.cost import measured
+from twofold.cost.contract import CostModel
 from twofold.cost.fitted import Coefficients, DecodePiece, Fitted, Key, PromptPiece
+from twofold.cost.grids import Beside, Straight
 from twofold.errors import SpecError
 from twofold.plan.bounds import Bounds
 from twofold.plan.goodput import Grid
@@ -124,7 +127,10 @@ def test_nor_what_a_fitted_cost_model_has_kept(seed):
         (DecodePiece(0, base, step, step / 50), DecodePiece(start / 10, base, step / 2, step / 90)),
         pair_s=step / 1000,
     )
-    costs = Fitted("fit", {Key("Llama-3-8B", "H100", tp): row for tp in (1, 2)})
+    assert_admissible(rng, Fitted("fit", {Key("Llama-3-8B", "H100", tp): row for tp in (1, 2)}))
+
+
+def assert_admissible(rng: np.random.Generator, costs: CostModel) -> None:
     n = int(log_uniform(rng, 5, 200))
     lengths = rng.integers(1, 300, n), rng.integers(1, 30, n)
     workload = Workload("fitted", np.arange(float(n)), *lengths)
@@ -136,6 +142,29 @@ def test_nor_what_a_fitted_cost_model_has_kept(seed):
     slo = tight_slo(rng, values_of(result))
     assume(slo is not None and binding_limit(result, slo) is None)
     assert_not_ruled_out(case, slo, rate, costs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=ANY)
+def test_nor_what_measured_tables_have_kept(seed):
+    rng = np.random.default_rng(seed)
+    base, step = log_uniform(rng, 1e-4, 1e-2), log_uniform(rng, 1e-6, 1e-4)
+    sizes = np.array([1.0, 16.0, 300.0])
+    dense = np.cumsum([base, *(log_uniform(rng, 0.3, 3.0) * step * np.diff(sizes))])
+    contexts = np.array([16.0, 200.0])
+    grid = step / 20 * np.outer(sizes[:2], contexts) * rng.uniform(0.3, 3.0, (2, 2))
+    tables = measured.Tables(
+        dense=tuple(zip(sizes.tolist(), dense.tolist(), strict=True)),
+        prompts=tuple(Straight(size, base / 9, step / 90 * size) for size in (16.0, 300.0)),
+        decodes=tuple(Straight(size, base / 9 * size**0.5, step / 50 * size) for size in (1.0, 32.0)),
+        rows=((1.0, base / 4), (64.0, base)),
+        sequences=((1.0, base / 30), (64.0, base / 3)),
+        beside=Beside(sizes[:2], contexts, grid, np.array([0.0, step / 60])) if rng.random() < 0.5 else None,
+        step_s=base / 3,
+    )
+    assert_admissible(
+        rng, measured.Measured("own", {measured.Key("Llama-3-8B", "H100", tp, "bf16"): tables for tp in (1, 2)})
+    )
 
 
 def deployed(text: str, **options) -> Deployment:

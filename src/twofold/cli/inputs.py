@@ -16,6 +16,8 @@ SCENARIO_ENDINGS = (".yaml", ".yml")
 DRAWN_ONLY = ("prompt", "output", "arrivals")
 DRAWN = ("rate", "requests", *DRAWN_ONLY)
 INSIDE = {"link_per": "deployment.link_per", "fabric": "deployment.fabric_bytes_per_s", "cost": "cost.file"}
+HOST = ("step_s", "layer_s")
+"""Seconds of the host, a step and a layer, which measurements of a device may lack."""
 WITH_A_FILE = ("host_bytes_per_s", "disk_bytes_per_s", "power_exponent", "memory_power")
 
 
@@ -35,11 +37,26 @@ def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: o
     if source is not None and source.endswith(SCENARIO_ENDINGS):
         written = load_scenario(source)
         places = _places(isinstance(written.workload, dict), isinstance(written.deployment, dict))
-        return load_scenario(source, [*_overrides(given, places), *(settings or ())])
+        return _of_cost_file(load_scenario(source, [*_overrides(given, places), *(settings or ())]))
     if source is None and not {"rate", "requests"} <= given.keys():
         raise SpecError("TRACE", "", "give a trace, `sample`, a scenario file, or --rate and --requests")
     workload = {"workload": {} if source is None else source}
-    return scenario_from(workload, [*_overrides(given, _places(source is None, False)), *(settings or ())])
+    return _of_cost_file(
+        scenario_from(workload, [*_overrides(given, _places(source is None, False)), *(settings or ())])
+    )
+
+
+def _of_cost_file(scenario: "Scenario") -> "Scenario":
+    """The same with the model and the device that its cost file was measured of, where it names none."""
+    file = scenario.cost_file
+    if file is None or file.suffix != ".json":
+        return scenario
+    from twofold.cost.profile_file import read_specs
+
+    deployment = scenario.deployment if isinstance(scenario.deployment, dict) else {}
+    specs = read_specs(file)._asdict()
+    missing = [name for name in specs if getattr(scenario, name) is None and name not in deployment]
+    return scenario.model_copy(update={name: specs[name].model_dump() for name in missing})
 
 
 def read_roofline(scenario: "Scenario") -> "CostModel":
@@ -50,17 +67,25 @@ def read_roofline(scenario: "Scenario") -> "CostModel":
     from twofold.cost.roofline import Roofline
 
     file = scenario.cost_file
-    known = [constant.name for constant in fields(Roofline)] if file is None else WITH_A_FILE
+    known = [constant.name for constant in fields(Roofline)] if file is None else [*WITH_A_FILE, *HOST]
     for name, value in scenario.cost_constants.items():
         if name not in known:
             beside = "" if file is None else f" beside {file.name}"
             raise SpecError(f"cost.{name}", value, f"no such constant{beside}; the constants are {', '.join(known)}")
-    roofline = Roofline(**scenario.cost_constants)
+    host = {name: value for name, value in scenario.cost_constants.items() if name in HOST}
+    roofline = Roofline(**{name: value for name, value in scenario.cost_constants.items() if name not in HOST})
     if file is None:
         return roofline
+    from twofold.cost.measured import Measured
     from twofold.cost.tables import read_costs
 
-    return read_costs(file, scenario.cost_engine, roofline)
+    costs = read_costs(file, scenario.cost_engine, roofline)
+    if not host:
+        return costs
+    if isinstance(costs, Measured):
+        return costs.with_host(**host)
+    name, value = next(iter(host.items()))
+    raise SpecError(f"cost.{name}", value, f"the steps of {file.name} are whole: leave it out")
 
 
 def _places(drawn: bool, grouped: bool) -> dict[str, str | None]:

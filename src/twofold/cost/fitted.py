@@ -10,7 +10,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from twofold.cost.contract import Options
+from twofold.cost.contract import Options, Reach, Regime
 from twofold.cost.roofline import Roofline
 from twofold.cost.step import PIECES
 from twofold.errors import SpecError
@@ -101,6 +101,14 @@ class Fitted:
             return False
         return True
 
+    def error(self, regime: Regime, model: Model, device: Device, tp: int = 1) -> float | None:
+        """None: coefficients come without it."""
+        return None
+
+    def reach(self, model: Model, device: Device, tp: int = 1) -> Reach | None:
+        """None: coefficients do not say where they were fitted."""
+        return None
+
     def record(self, model: Model, device: Device, **options: Unpack[Options]) -> np.recarray:
         """One COST record (an array of length 1); SpecError, with what there is, for a replica that has no row.
 
@@ -149,42 +157,3 @@ def _fill_power(cost: np.record, row: Coefficients) -> None:
         cost.memory_w = min(cost.limit_w, max(cost.idle_w, row.decode_w))
     if row.prompt_w is not None:
         cost.compute_w = cost.idle_w + max(0.0, min(cost.limit_w, row.prompt_w) - cost.memory_w)
-
-
-class Floors(NamedTuple):
-    """What no step of a fit undercuts, in seconds: for tokens n with their pairs, decodes b and their KV tokens c.
-
-    A step takes at least ``fixed_s + prompt_token_s n + pair_s pairs + request_s b + context_s c``; one with decodes at
-    least ``decode_s + request_s b + context_s c``.
-    """
-
-    fixed_s: float
-    decode_s: float
-    prompt_token_s: float
-    pair_s: float
-    request_s: float
-    context_s: float
-
-
-def floors(cost: np.record) -> Floors:
-    """The floors of one stage of a fitted COST record."""
-    prompt = list(
-        zip(*(cost[f"prompt_{name}"][: cost.prompt_pieces] for name in ("from", "base_s", "token_s")), strict=True)
-    )
-    decode = list(
-        zip(*(cost[f"decode_{name}"][: cost.decode_pieces] for name in ("from", "base_s", "request_s")), strict=True)
-    )
-    fixed, decode_s = float(cost.shared_s), min(base + slope * start for start, base, slope in decode)
-    context = float(cost.decode_context_s[: cost.decode_pieces].min())
-    return Floors(
-        fixed, float(decode_s), _least_slope(prompt, fixed), float(cost.pair_s), _least_slope(decode, decode_s), context
-    )
-
-
-def _least_slope(pieces: Sequence[tuple[float, float, float]], height: float) -> float:
-    """The steepest line from ``height`` at 0 that stays below all pieces: it touches one at an end, or far out."""
-    least = pieces[-1][2]
-    ends = [start for start, _, _ in pieces[1:]]
-    for (start, base, slope), end in zip(pieces, [*ends, math.inf], strict=True):
-        least = min([least, *((base + slope * x - height) / x for x in (start, end) if 0.0 < x < math.inf)])
-    return max(0.0, float(least))

@@ -7,7 +7,7 @@ from typing import Unpack
 
 import numpy as np
 
-from twofold.cost.contract import CostModel, Options
+from twofold.cost.contract import CostModel, Options, Reach, Regime
 from twofold.cost.step import COST, Load, chunk_pairs, full_speed
 from twofold.cost.step import step_seconds as _step_seconds
 from twofold.errors import SpecError
@@ -54,6 +54,14 @@ class Roofline:
     def knows(self, model: Model, device: Device, tp: int, power_cap_w: float | None = None) -> bool:
         """Whether the heads of the model can be cut so; any power cap that the device has will do."""
         return model.heads % tp == 0
+
+    def error(self, regime: Regime, model: Model, device: Device, tp: int = 1) -> float | None:
+        """None: nobody measured it."""
+        return None
+
+    def reach(self, model: Model, device: Device, tp: int = 1) -> Reach | None:
+        """None: it does not end anywhere."""
+        return None
 
     def record(self, model: Model, device: Device, **options: Unpack[Options]) -> np.recarray:
         """One COST record (an array of length 1), see :meth:`CostModel.record`."""

@@ -1,7 +1,8 @@
 """How long one step takes on one pipeline stage, compiled: the contract that every cost model fills.
 
 A step is summed up by what it reads and multiplies (``Load``); the time is a roofline over those sums, or, where the
-record has pieces, a fit: piecewise linear in the tokens of prompts and in the decodes.
+record has pieces, a fit: piecewise linear in the tokens of prompts and in the decodes. A record with tables of
+measurements is read by ``cost.measured_line``.
 Source of the form: DistServe, appendix A; constants: the lecture's ``hw_model`` (0.70 of the peak FLOP rate,
 0.80 of the bandwidth, 0.5 ms a step).
 """
@@ -12,8 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.compiled import compiled
+from twofold.cost.measured_line import HINTS, measured_parts
 
 PIECES = 32
+DENSE, ROWS, CHUNKS, BATCHES, BESIDE, CONTEXTS, SPLITS = 176, 64, 40, 32, 16, 28, 16
+"""The most points of each table of measurements."""
 
 COST = np.dtype(
     [
@@ -54,6 +58,38 @@ COST = np.dtype(
         ("decode_base_s", "f8", (PIECES,)),
         ("decode_request_s", "f8", (PIECES,)),
         ("decode_context_s", "f8", (PIECES,)),
+        ("dense_points", "i8"),
+        ("dense_at", "f8", (DENSE,)),
+        ("dense_s", "f8", (DENSE,)),
+        ("dense_hint", "i2", (HINTS,)),
+        ("row_points", "i8"),
+        ("row_at", "f8", (ROWS,)),
+        ("row_s", "f8", (ROWS,)),
+        ("row_hint", "i2", (HINTS,)),
+        ("sequence_points", "i8"),
+        ("sequence_at", "f8", (ROWS,)),
+        ("sequence_s", "f8", (ROWS,)),
+        ("sequence_hint", "i2", (HINTS,)),
+        ("chunk_points", "i8"),
+        ("chunk_at", "f8", (CHUNKS,)),
+        ("chunk_base_s", "f8", (CHUNKS,)),
+        ("chunk_each_s", "f8", (CHUNKS,)),
+        ("chunk_hint", "i2", (HINTS,)),
+        ("batch_at", "f8", (BATCHES,)),
+        ("batch_base_s", "f8", (BATCHES,)),
+        ("batch_each_s", "f8", (BATCHES,)),
+        ("batch_hint", "i2", (HINTS,)),
+        ("beside_points", "i8"),
+        ("beside_at", "f8", (BESIDE,)),
+        ("beside_prompt_s", "f8", (BESIDE,)),
+        ("beside_hint", "i2", (HINTS,)),
+        ("context_points", "i8"),
+        ("context_at", "f8", (CONTEXTS,)),
+        ("context_hint", "i2", (HINTS,)),
+        ("beside_s", "f8", (BESIDE, CONTEXTS)),
+        ("splits", "i8"),
+        ("split_units", "i8", (SPLITS, 2)),
+        ("split_speeds", "f8", (SPLITS, 2)),
     ],
     align=True,
 )
@@ -67,6 +103,13 @@ expert over the stage's layers; ``log_miss`` ln(1 - k/E); ``exchange_*`` all-red
 A fit (``decode_pieces`` above 0) replaces all that makes up the time but the hops. Prompts take base + token x tokens
 + ``pair_s`` x pairs, decodes base + request x decodes + context x KV tokens, each by the last piece whose ``from`` is
 not above the tokens or the decodes; a step of both takes the sum less ``shared_s``, what both would have counted.
+
+Measurements (``dense_points`` above 0; then ``decode_pieces`` counts the points of ``batch_at``) are tables of seconds
+of the stage, straight between their points: ``dense`` over all tokens, ``row`` over rows of logits and ``sequence``
+over sequences on the last stage, ``chunk`` over prompt tokens and ``batch`` over decodes: base + each x mean keys of a
+query, ``beside`` over decodes and their mean context in a step that has prompts too, with ``beside_prompt_s`` a prompt
+token. ``*_hint`` is where to look first, see ``measured_line.segment``. ``split_speeds`` are those of prompts and
+decodes on ``split_units``, beside each other.
 """
 
 
@@ -157,9 +200,18 @@ def _fitted_line(cost: Any, load: Load, speed: Speed) -> Line:
 
 
 @compiled
+def _measured_line(cost: Any, load: Load, speed: Speed, last: bool) -> Line:
+    """The line of measurements, in the terms of :func:`_fitted_line`."""
+    parts = measured_parts(cost, load, speed, last)
+    return Line(parts.prompts, 0.0, parts.whole, parts.context_s, 0.0)
+
+
+@compiled
 def stage_line(cost: Any, load: Load, speed: Speed, last: bool) -> Line:
     """The line of one stage for a step with the tokens of ``load``, whatever its context."""
     if cost.decode_pieces > 0:
+        if cost.dense_points > 0:
+            return _measured_line(cost, load, speed, last)
         return _fitted_line(cost, load, speed)
     tokens = load.decodes + load.prompt_tokens
     rows = load.rows if last else 0

@@ -1,15 +1,19 @@
-"""Files of step times as a cost model: DistServe's coefficients and Splitwise's measurements, told by their columns."""
+"""Files of step times as a cost model, told by their columns: DistServe's coefficients, Splitwise's measurements.
 
-import csv
-import math
-from collections.abc import Callable, Sequence
+Other forms, each in a file of its own, are told by their names.
+"""
+
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from twofold.cost.curves import decode_pieces, prompt_pieces, slope_of
 from twofold.cost.fitted import Coefficients, DecodePiece, Fitted, Key, PromptPiece
+from twofold.cost.measured import Measured, known_model
+from twofold.cost.operators import is_profile_folder, read_operators
+from twofold.cost.profile_file import is_profile, read_profile
 from twofold.cost.roofline import Roofline
+from twofold.cost.rows import Row, grouped, of_engine, read_rows
+from twofold.cost.step_tables import is_step_folder, read_steps
 from twofold.errors import SpecError
 from twofold.spec import catalog
 
@@ -26,44 +30,27 @@ LARGEST_BATCH, NODE = 8, 8
 LEAST_PROMPT_TOKENS = 1024
 
 
-class Row(NamedTuple):
-    """One line of a file, by column."""
+def read_costs(path: str | Path, engine: str | None = None, roofline: Roofline | None = None) -> Fitted | Measured:
+    """The cost model of a file or folder; ``engine`` chooses among those of a file that has several.
 
-    where: str
-    cells: dict[str, str]
-
-    def text(self, column: str) -> str:
-        """The cell as written."""
-        return (self.cells.get(column) or "").strip()
-
-    def number(self, column: str, least: float = -math.inf) -> float:
-        """A finite number that is not below ``least``; SpecError names file, line and column."""
-        try:
-            value = float(self.text(column))
-        except ValueError:
-            value = math.nan
-        if not least <= value < math.inf:
-            accepted = "a number" if least == -math.inf else f"a number from {least:g} on"
-            raise SpecError(f"{self.where}, {column}", self.text(column), f"accepted: {accepted}")
-        return value
-
-    def count(self, column: str) -> int:
-        """A whole number from 1 on."""
-        value = self.number(column, 1)
-        if value != int(value):
-            raise SpecError(f"{self.where}, {column}", self.text(column), "accepted: a whole number")
-        return int(value)
-
-
-def read_costs(path: str | Path, engine: str | None = None, roofline: Roofline | None = None) -> Fitted:
-    """The cost model of a CSV file; ``engine`` chooses among those of a file that has several.
-
-    ``roofline`` says what the file does not. Raises SpecError for a file of neither form, and for a bad cell.
+    ``roofline`` says what the file does not. Raises SpecError for one of no form, and for a bad cell.
     """
     file = Path(path)
-    rows, columns = _read(file)
+    settings = roofline or Roofline()
+    if is_step_folder(file):
+        return read_steps(file, engine, settings)
+    if engine is not None and (is_profile(file) or is_profile_folder(file)):
+        raise SpecError("cost.engine", engine, f"{file.name} is of one engine: leave it out")
+    if is_profile_folder(file):
+        return read_operators(file, settings)
+    return read_profile(file, settings) if is_profile(file) else _read_table(file, engine, settings)
+
+
+def _read_table(file: Path, engine: str | None, roofline: Roofline) -> Fitted:
+    rows = read_rows(file)
+    columns = {name for name in rows[0].cells if name}
     if set(COEFFICIENTS) <= columns and _third(columns):
-        found = _coefficients(_of_engine(rows, columns, engine), _third(columns))
+        found = _coefficients(of_engine(rows, engine), _third(columns))
     elif {*MEASUREMENTS, *TIMES} <= columns:
         if engine is not None:
             raise SpecError("cost.engine", engine, f"{file.name} has no column engine: leave it out")
@@ -71,40 +58,11 @@ def read_costs(path: str | Path, engine: str | None = None, roofline: Roofline |
     else:
         accepted = f"accepted: {', '.join(COEFFICIENTS)}, c_ms; or {', '.join((*MEASUREMENTS, *TIMES))}"
         raise SpecError(f"{file.name}, columns", sorted(columns), accepted)
-    return Fitted(file.name, found, roofline or Roofline())
-
-
-def _read(file: Path) -> tuple[list[Row], set[str]]:
-    try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            reader = csv.DictReader(lines)
-            rows = [Row(f"{file.name}, line {reader.line_num}", cells) for cells in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SpecError("cost.file", str(file), f"accepted: a readable CSV file ({error})") from None
-    if not rows:
-        raise SpecError("cost.file", str(file), "accepted: a CSV file with at least one row below its header")
-    return rows, set(reader.fieldnames or ())
+    return Fitted(file.name, found, roofline)
 
 
 def _third(columns: set[str]) -> str:
     return next((name for name in sorted(columns) if name.startswith("c_ms")), "")
-
-
-def _of_engine(rows: list[Row], columns: set[str], engine: str | None) -> list[Row]:
-    known = sorted({row.text("engine") for row in rows}) if "engine" in columns else []
-    if engine is None and len(known) <= 1:
-        return rows
-    if engine not in known:
-        accepted = f"accepted: {', '.join(known)}" if known else "the file has no column engine: leave it out"
-        raise SpecError("cost.engine", engine, accepted)
-    return [row for row in rows if row.text("engine") == engine]
-
-
-def _model(name: str) -> str:
-    try:
-        return catalog.model(name).name
-    except SpecError:
-        return name
 
 
 def _device(name: str) -> tuple[str, float | None]:
@@ -116,18 +74,13 @@ def _device(name: str) -> tuple[str, float | None]:
     return device.name, device.tdp_w
 
 
-def _grouped(rows: Sequence[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
-    groups: dict[Key, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
-
-
 def _coefficients(rows: list[Row], third: str) -> dict[Key, Coefficients]:
     def key(row: Row) -> Key:
-        return Key(_model(row.text("model")), _device(row.text("hardware") or COEFFICIENTS_DEVICE)[0], row.count("tp"))
+        return Key(
+            known_model(row.text("model")), _device(row.text("hardware") or COEFFICIENTS_DEVICE)[0], row.count("tp")
+        )
 
-    return {place: _one_fit(place, group, third) for place, group in _grouped(rows, key).items()}
+    return {place: _one_fit(place, group, third) for place, group in grouped(rows, key).items()}
 
 
 def _one_fit(place: Key, rows: list[Row], third: str) -> Coefficients:
@@ -164,10 +117,10 @@ def _measurements(rows: list[Row]) -> dict[Key, Coefficients]:
     def key(row: Row) -> Key:
         hardware = row.text("hardware")
         device, _ = _device(hardware.removesuffix(CAPPED))
-        return Key(_model(row.text("model")), device, row.count("tensor_parallel"), hardware.endswith(CAPPED))
+        return Key(known_model(row.text("model")), device, row.count("tensor_parallel"), hardware.endswith(CAPPED))
 
     sound = [row for row in rows if row.count("batch_size") <= LARGEST_BATCH or row.count("tensor_parallel") == NODE]
-    return {place: _interpolated(group) for place, group in _grouped(sound, key).items()}
+    return {place: _interpolated(group) for place, group in grouped(sound, key).items()}
 
 
 def _interpolated(rows: list[Row]) -> Coefficients:

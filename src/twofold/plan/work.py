@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from twofold.cost.contract import CostModel
-from twofold.cost.fitted import Floors, floors
+from twofold.cost.floors import Floors, floors
 from twofold.plan.demand import Floats, Traffic, last_tokens
 from twofold.simulate.build import Member, cost_of
 from twofold.simulate.capacity import kv_tokens
@@ -48,7 +48,7 @@ class Work:
 
     @cached_property
     def floors(self) -> Floors | None:
-        """What no step undercuts where times come from a fit; None for the roofline."""
+        """What no step undercuts where times come from a file; None for the roofline."""
         return floors(self.cost) if self.cost.decode_pieces > 0 else None
 
     @cached_property
@@ -67,7 +67,7 @@ class Work:
     def bare_s(self) -> float:
         """A step without what its tokens read: the weights that one token needs but for logits, and what is fixed."""
         if self.floors is not None:
-            return self.floors.fixed_s
+            return self.floors.bare_s
         return float((self.cost.weight_bytes + self._experts(1.0)) / self.cost.byte_rate + self.fixed_s - self.spread_s)
 
     @cached_property
@@ -140,7 +140,7 @@ class Work:
             return np.zeros(len(fresh))
         steps = fresh / self.prompt_cap
         if self.floors is not None:
-            return np.asarray(self.fixed_s * steps)
+            return np.asarray(self.bare_s * steps)
         weights = (cost.weight_bytes + self._experts(self.prompt_cap)) / cost.byte_rate + self.fixed_s
         each = (cost.kv_bytes + cost.embedding_bytes) / cost.byte_rate + cost.exchange_token_s
         return np.asarray(weights * steps + each * fresh)

@@ -1,0 +1,43 @@
+"""Simulations under measured tables: running ahead, and lanes at the speeds that were measured."""
+
+import numpy as np
+import pytest
+
+from twofold.cost.grids import Beside, Straight
+from twofold.cost.measured import Key, Measured, Split, Tables
+from twofold.errors import SpecError
+from twofold.simulate.run import simulate
+from twofold.spec.notation import parse_deployment
+from twofold.spec.synthetic import Synthetic
+
+TABLES = Tables(
+    dense=((1.0, 10e-3), (64.0, 12e-3), (512.0, 40e-3)),
+    prompts=(Straight(16.0, 1e-3, 1e-6), Straight(512.0, 2e-3, 8e-6)),
+    decodes=(Straight(1.0, 1e-3, 1e-6), Straight(8.0, 2e-3, 5e-6)),
+    rows=((1.0, 1e-3), (9.0, 2e-3)),
+    beside=Beside(
+        np.array([1.0, 8.0]), np.array([100.0, 900.0]), np.array([[2e-3, 4e-3], [3e-3, 9e-3]]), np.array([1e-6, 2e-6])
+    ),
+    splits=(Split(80, 52, 0.6, 0.9, 1.2, 1.5),),
+)
+OWN = Measured("own.json", {Key("Llama-3-8B", "H100", tp, "bf16"): TABLES for tp in (1, 2)})
+REQUESTS = Synthetic(rate=9.0, requests=30, prompt="lognormal:300:0.6", output="lognormal:20:0.8", seed=3).workload()
+
+
+def deployed(text):
+    return parse_deployment(text, model="llama-3-8b", device="H100")
+
+
+@pytest.mark.parametrize(
+    "text", ["1B,chunked=256", "1B,chunked=60ms", "1B,mixed", "1B,multiplexed=80:52", "1P,tp2 + 1D", "1B,pp2"]
+)
+def test_running_ahead_changes_nothing_under_measurements(text):
+    ahead, slow = (simulate(REQUESTS, deployed(text), roofline=OWN, step_by_step=step) for step in (False, True))
+    np.testing.assert_array_equal(ahead.e2e_s, slow.e2e_s)
+    assert ahead.energy_j == pytest.approx(slow.energy_j, rel=1e-9)
+    assert ahead.completed.all()
+
+
+def test_a_split_that_was_not_measured_is_refused():
+    with pytest.raises(SpecError, match="80:52"):
+        simulate(REQUESTS, deployed("1B,multiplexed=88:44"), roofline=OWN)
