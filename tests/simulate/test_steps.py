@@ -102,3 +102,12 @@ def test_prefill_first_never_mixes_and_request_level_finishes_its_batch():
         if step.prompt_tokens > 0:
             assert between_tokens(result, step.start) == 0
     assert np.isfinite(life.finish).all()
+
+
+def test_a_budget_in_time_that_holds_no_token_still_computes_one_at_a_time():
+    workload = draw(3, 30, 1)
+    result = run("1B,chunked=1ms", workload, timeline=True, step_by_step=True)
+    line = steps(result)
+    with_prompt = line[line.prompt_tokens > 0]
+    assert set(with_prompt.prompt_tokens) == {1}
+    assert len(with_prompt) == workload.prompt_tokens.sum()

@@ -10,6 +10,7 @@ import typer
 
 from twofold.cli import options
 from twofold.cli.bench_report import compared, goodput_table, head, load_report
+from twofold.cli.closed import Concurrency, rate_of
 from twofold.cli.inputs import read_scenario
 from twofold.cli.progress import Report, progress
 from twofold.cli.show import print_json
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 Summary = dict[str, Any]
 KEY = "OPENAI_API_KEY"
-ANY_RATE = "1"
 
 Where = Annotated[
     list[str],
@@ -33,10 +33,6 @@ Where = Annotated[
         help="One or more servers, each at an address such as http://127.0.0.1:8000, then a trace, `sample` or a "
         "scenario file; leave the last out to make requests from --rate, --requests, --prompt and --output.",
     ),
-]
-Concurrency = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Keep N requests under way, whatever their times of arrival.", min=1),
 ]
 FindGoodput = Annotated[
     bool, typer.Option("--find-goodput", metavar="", help="Bisect the highest rate that keeps the SLO.")
@@ -69,9 +65,7 @@ def run(
 ) -> None:
     """Put a workload on OpenAI-compatible servers and measure the latencies that a client sees."""
     urls, source = split(where)
-    if concurrency is not None:
-        check_closed(rate=rate, speedup=speedup, arrivals=arrivals)
-        rate = ANY_RATE if source is None else None
+    rate = rate_of(concurrency, source, rate, speedup=speedup, arrivals=arrivals)
     drawn = {"prompt": prompt, "output": output, "arrivals": arrivals}
     timed = {"rate": rate, "speedup": speedup, "requests": requests, "seed": seed}
     scenario = read_scenario(source, settings, slo=slo, **timed, **drawn)
@@ -107,13 +101,6 @@ def split(where: Sequence[str]) -> tuple[list[str], str | None]:
     for url in urls:
         Target.parse(url)
     return urls, others[0] if others else None
-
-
-def check_closed(**times: str | None) -> None:
-    """SpecError for a flag that sets times of arrival, which a closed loop has none of."""
-    for name, value in times.items():
-        if value is not None:
-            raise SpecError(f"--{name}", value, "with --concurrency requests follow one another; leave one of them out")
 
 
 def check_goodput(slo: "Slo | None", concurrency: int | None, per_request: Path | None) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twofold.cli import options
+from twofold.cli.closed import Concurrency, rate_of
 from twofold.cli.comparison import comparison
 from twofold.cli.inputs import read_roofline, read_scenario
 from twofold.cli.policies import policies_of
@@ -32,6 +33,7 @@ def run(
     slo: options.Slo = None,
     rate: options.Rate = None,
     speedup: options.Speedup = None,
+    concurrency: Concurrency = None,
     requests: options.Requests = None,
     prompt: options.Prompt = None,
     output: options.Output = None,
@@ -51,6 +53,7 @@ def run(
     """Run one workload through several deployments and show them in one table."""
     if not deploy:
         raise SpecError("--deploy", "", 'give each deployment, as in --deploy "4B,chunked=512" --deploy 2P2D')
+    rate = rate_of(concurrency, source, rate, speedup=speedup, arrivals=arrivals)
     scenarios = [
         read_scenario(
             source,
@@ -77,14 +80,16 @@ def run(
         for text in deploy
     ]
     with policies_of(policy_file):
-        workload, summaries = compared(scenarios)
+        workload, summaries = compared(scenarios, concurrency)
     if json:
         print_json({"deployments": summaries})
     else:
-        print(workload_line(workload), comparison(summaries), sep="\n\n")
+        print(workload_line(workload, concurrency), comparison(summaries), sep="\n\n")
 
 
-def compared(scenarios: Sequence["Scenario"]) -> tuple["Workload", list[dict[str, Any]]]:
+def compared(
+    scenarios: Sequence["Scenario"], concurrency: int | None = None
+) -> tuple["Workload", list[dict[str, Any]]]:
     """The workload of the first scenario, and the summary of its run through the deployment of each."""
     first = scenarios[0]
     workload, slo, roofline = first.read_workload(), first.read_slo(), read_roofline(first)
@@ -94,6 +99,6 @@ def compared(scenarios: Sequence["Scenario"]) -> tuple["Workload", list[dict[str
     summaries: list[dict[str, Any]] = []
     with progress() as report:
         for deployment in deployments:
-            result = simulate(workload, deployment, slo, roofline=roofline, progress=report)
+            result = simulate(workload, deployment, slo, roofline=roofline, concurrency=concurrency, progress=report)
             summaries.append({"deployment": str(deployment), "devices": deployment.devices_total, **result.summary()})
     return workload, summaries

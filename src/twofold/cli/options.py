@@ -109,8 +109,8 @@ Layerwise = Annotated[
 Cost = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE.csv",
-        help="Step times from this file of measurements or coefficients, instead of the roofline.",
+        metavar="FILE",
+        help="Step times from this file or folder of measurements or coefficients, instead of the roofline.",
         rich_help_panel=DEPLOYMENT,
     ),
 ]

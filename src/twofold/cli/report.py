@@ -27,14 +27,15 @@ PHASES = {
 def run_report(result: "Result") -> str:
     """Everything that a run shows: what ran, how it went, latencies and where the time went."""
     summary = result.summary()
-    head = f"{workload_line(result.workload)}\n{deployment_line(result.deployment)}"
+    head = f"{workload_line(result.workload, result.concurrency)}\n{deployment_line(result.deployment)}"
     return "\n\n".join((head, facts(outcome(summary)), latencies(summary), time_breakdown(summary)))
 
 
-def workload_line(workload: "Workload") -> str:
-    """A workload in one line: its size, rate and mean lengths."""
+def workload_line(workload: "Workload", concurrency: int | None = None) -> str:
+    """A workload in one line: its size, rate (or how many are under way) and mean lengths."""
+    load = f"at {number(workload.rate)} req/s" if concurrency is None else f"with {concurrency} under way"
     return (
-        f"{workload.name}: {len(workload):,} requests at {number(workload.rate)} req/s, "
+        f"{workload.name}: {len(workload):,} requests {load}, "
         f"{number(float(workload.prompt_tokens.mean()))} prompt and "
         f"{number(float(workload.output_tokens.mean()))} output tokens on average"
     )

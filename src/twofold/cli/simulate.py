@@ -1,14 +1,17 @@
 """``twofold simulate``."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twofold.cli import options
+from twofold.cli.closed import Concurrency, rate_of
 from twofold.cli.inputs import read_roofline, read_scenario
 from twofold.cli.policies import policies_of
 from twofold.cli.progress import progress
+from twofold.cli.reach import beyond
 from twofold.cli.report import run_report
 from twofold.cli.show import print_json
 from twofold.errors import SpecError
@@ -53,6 +56,7 @@ def run(
     slo: options.Slo = None,
     rate: options.Rate = None,
     speedup: options.Speedup = None,
+    concurrency: Concurrency = None,
     requests: options.Requests = None,
     prompt: options.Prompt = None,
     output: options.Output = None,
@@ -72,6 +76,7 @@ def run(
     timeline: Timeline = None,
 ) -> None:
     """Run a workload through a deployment and report latencies, attainment and cost."""
+    rate = rate_of(concurrency, source, rate, speedup=speedup, arrivals=arrivals)
     scenario = read_scenario(
         source,
         settings,
@@ -95,14 +100,16 @@ def run(
         cost=cost,
     )
     with policies_of(policy_file):
-        result = simulated(scenario, per_request, timeline)
+        result = simulated(scenario, per_request, timeline, concurrency)
     if json:
         print_json(result.summary())
     else:
         print(run_report(result))
 
 
-def simulated(scenario: "Scenario", per_request: Path | None, timeline: Path | None) -> "Result":
+def simulated(
+    scenario: "Scenario", per_request: Path | None, timeline: Path | None, concurrency: int | None = None
+) -> "Result":
     """Simulate one scenario and write the files asked for."""
     check_target("--per-request", per_request, (".csv", ".parquet"))
     check_target("--timeline", timeline, (".json",))
@@ -110,8 +117,19 @@ def simulated(scenario: "Scenario", per_request: Path | None, timeline: Path | N
     roofline = read_roofline(scenario)
     from twofold.simulate.run import simulate
 
+    if (note := beyond(roofline, workload, deployment)) is not None:
+        print("twofold:", note, file=sys.stderr)
+
     with progress() as report:
-        result = simulate(workload, deployment, slo, roofline=roofline, timeline=timeline is not None, progress=report)
+        result = simulate(
+            workload,
+            deployment,
+            slo,
+            roofline=roofline,
+            timeline=timeline is not None,
+            concurrency=concurrency,
+            progress=report,
+        )
     if per_request is not None:
         result.write_requests(per_request)
     if timeline is not None:

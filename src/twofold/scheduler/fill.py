@@ -113,6 +113,8 @@ def allowance(s: Scheduler, r: int, k: int, slot: int, whole: bool) -> int:
         room = min(room, _tokens_in_time(s, r, k, slot))
     if room <= 0 and _forced(s, r, k):
         room = replica.block_tokens
+    if room <= 0 and step.decodes + step.prompt_tokens == 0:
+        room = 1
     return int(max(0, min(left, room)))
 
 

@@ -20,10 +20,10 @@ from twofold.scheduler.state import (
 
 @compiled
 def batch_size(s: Scheduler, r: int) -> int:
-    """Requests that count against ``max_batch``: started, decoding, and on their way to a decode replica."""
+    """Requests that count against ``max_batch``: started, decoding, just ended, on their way to a decode replica."""
     replica = s.replicas[r]
     coming = replica.held if replica.home_role == DECODE else 0
-    return int(replica.started + replica.decoding + coming)
+    return int(replica.started + replica.decoding + replica.late_seats + coming)
 
 
 @compiled
@@ -134,9 +134,14 @@ def newest(s: Scheduler, r: int, first: int) -> int:
 
 @compiled
 def finish(s: Scheduler, r: int, slot: int) -> None:
-    """The request has all its tokens: its blocks are free."""
+    """The request has all its tokens: its blocks are free, if late for a plan that is made ahead."""
+    replica = s.replicas[r]
+    free = replica.free_blocks
     release(s, r, slot)
     s.requests[slot].state = DONE
+    if replica.ahead:
+        replica.late_blocks += replica.free_blocks - free
+        replica.late_seats += 1
 
 
 @compiled

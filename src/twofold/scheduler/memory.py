@@ -89,7 +89,7 @@ def allocate(s: Scheduler, r: int, slot: int, tokens: int) -> bool:
     request, replica = s.requests[slot], s.replicas[r]
     total = blocks_for(tokens, replica.block_tokens)
     if not replica.identified:
-        if total > replica.free_blocks:
+        if total > replica.free_blocks - replica.late_blocks:
             return False
         replica.free_blocks -= total
         request.blocks, request.reused, request.registered = total, 0, 0
@@ -100,7 +100,7 @@ def allocate(s: Scheduler, r: int, slot: int, tokens: int) -> bool:
     for index in range(hits):
         if s.blocks[find(s, pool, block_hash(s, r, slot, index))].users == 0:
             idle += 1
-    if total - hits > replica.free_blocks - idle:
+    if total - hits > replica.free_blocks - replica.late_blocks - idle:
         return False
     fetched = _plan_fetch(s, r, slot, hits)
     for index in range(hits):
@@ -127,7 +127,7 @@ def grow(s: Scheduler, r: int, slot: int, tokens: int) -> bool:
 def _take_more(s: Scheduler, r: int, slot: int, tokens: int) -> bool:
     request, replica = s.requests[slot], s.replicas[r]
     more = blocks_for(tokens, replica.block_tokens) - request.blocks
-    if more > replica.free_blocks:
+    if more > replica.free_blocks - replica.late_blocks:
         return False
     if replica.identified:
         for index in range(request.blocks, request.blocks + more):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twofold.cost.contract import CostModel
-from twofold.cost.split import lane_speeds
+from twofold.cost.split import split_speeds
 from twofold.errors import SpecError
 from twofold.scheduler import split as splits
 from twofold.scheduler.blocks import TIERS
@@ -58,6 +58,7 @@ def fill_replica(
     replica.total_blocks = replica.free_blocks = blocks
     replica.prefill_every, replica.decode_every = group.prefill_every or 0, group.decode_every or 0
     replica.ageing_s = group.ageing_s
+    replica.ahead = group.async_scheduling
     replica.queue, replica.alive = NONE, 1
     replica.load_token_s = model.kv_bytes_per_token / constants.host_bytes_per_s
     replica.load_disk_token_s = model.kv_bytes_per_token / constants.disk_bytes_per_s
@@ -70,10 +71,12 @@ def fill_splits(
     group: Group,
     device: Device,
     tbt_limit_s: float | None,
+    cost: np.record | None = None,
 ) -> None:
     """Write the stream groups of a multiplexed replica: ``table`` SPLIT[groups], ``thresholds`` int64[groups].
 
-    ``tbt_limit_s`` is the SLO's, where the group names none. Raises SpecError for a split that cannot be made.
+    Speeds are those that ``cost`` was measured at, else the device's curves. ``tbt_limit_s`` is the SLO's,
+    where the group names none. Raises SpecError for a split that cannot be made.
     """
     if group.pp > 1:
         raise SpecError("pp", group.pp, "a multiplexed replica accepts pp1 (as PD-Mux)")
@@ -90,7 +93,7 @@ def fill_splits(
     for g, (prefill, decode) in enumerate(chosen.divisions):
         row = table[g]
         row.prefill_units, row.decode_units = prefill, decode
-        speeds = lane_speeds(prefill / device.units, decode / device.units, group.saturation)
+        speeds = split_speeds(cost, int(prefill), int(decode), device.units, group.saturation)
         row.prefill_flops, row.prefill_weights, row.prefill_kv = speeds.prefill
         row.decode_flops, row.decode_weights, row.decode_kv = speeds.decode
 

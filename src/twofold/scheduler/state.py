@@ -85,6 +85,9 @@ REPLICA = np.dtype(
         ("admissions", "i8"),
         ("preemptions", "i8"),
         ("disturbed", "i8"),
+        ("ahead", "i8"),
+        ("late_blocks", "i8"),
+        ("late_seats", "i8"),
         ("groups", "i8"),
         ("batch_divisor", "i8"),
         ("layer_budget", "i8"),
@@ -101,7 +104,9 @@ REPLICA = np.dtype(
     align=True,
 )
 """One record a replica: its limits, its KV counters (blocks) and the sizes of its lists (requests); ``disturbed`` says
-that planning its present step had to preempt."""
+that planning its present step had to preempt, or to do without what is late. On a replica that plans ``ahead`` the
+``late_blocks`` and ``late_seats`` of requests that ended with the last step are no use to the next plan, which was made
+before they ended."""
 
 STEP = np.dtype(
     [

@@ -29,7 +29,9 @@ def plan_step(s: Scheduler, r: int, k: int, custom: Fill) -> int:
     clear_step(s, k)
     preemptions = s.replicas[r].preemptions
     fill_step(s, r, k, custom)
-    s.replicas[r].disturbed = s.replicas[r].preemptions > preemptions
+    replica = s.replicas[r]
+    replica.disturbed = replica.preemptions > preemptions or replica.late_seats > 0
+    replica.late_blocks = replica.late_seats = 0
     if s.steps[k].items > 0:
         _count_since(s, r, k)
     return int(s.steps[k].items)

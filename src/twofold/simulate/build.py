@@ -75,7 +75,7 @@ def build_scheduler(
         fill_replica(replicas[r], member.group, blocks[r], workload.hash_tokens, model, roofline or Roofline())
         costs[r] = cost_of(member, model, roofline)[0]
         if member.group.policy == "multiplexed":
-            fill_splits(replicas[r], split_table[r], thresholds[r], member.group, member.device, tbt_limit_s)
+            fill_splits(replicas[r], split_table[r], thresholds[r], member.group, member.device, tbt_limit_s, costs[r])
     identified = bool(replicas.identified.any())
     known = blocks if identified else [0] * count
     pools, pool_blocks, bins = block_pools([member.group for member in members], known, model.kv_bytes_per_token)

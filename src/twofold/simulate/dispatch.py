@@ -9,6 +9,7 @@ from twofold.scheduler.queue import dequeue, enqueue
 from twofold.scheduler.routing import choose_replica, note_dispatch, note_end, note_first_token
 from twofold.scheduler.state import BOTH, DECODE, DECODING, NONE, PREFILL, REJECTED, WAITING, Scheduler
 from twofold.simulate.events import draw
+from twofold.simulate.inbox import holds_back, put
 from twofold.simulate.losses import judge_finished, judge_rejected
 from twofold.simulate.measure import settle
 from twofold.simulate.room import ask_decoder, assign_decoder, choose_decoder, could_hold, drop_room, that_holds
@@ -29,12 +30,23 @@ def orphan(sim: Simulation, i: int) -> None:
 
 
 @compiled
-def reject(sim: Simulation, i: int) -> None:
+def _one_less(sim: Simulation, time: float) -> None:
+    """A request is done with; in a closed loop the next one arrives."""
+    control = sim.control[0]
+    control.ended += 1
+    if control.released < control.requests:
+        sim.arrivals[control.released] = time
+        sim.scheduler.requests[control.released].arrival = time
+        control.released += 1
+
+
+@compiled
+def reject(sim: Simulation, i: int, time: float) -> None:
     """Refuse a request that no replica could ever hold."""
     sim.scheduler.requests[i].state = REJECTED
     sim.control[0].rejected += 1
     judge_rejected(sim, i)
-    sim.control[0].ended += 1
+    _one_less(sim, time)
 
 
 @compiled
@@ -97,7 +109,7 @@ def send(sim: Simulation, i: int, time: float) -> None:
     p = that_holds(s, sim.entry, i, _borrow(sim, p))
     s.requests[i].moves = p >= 0 and s.replicas[p].home_role == PREFILL
     if _too_long(sim, i, p):
-        reject(sim, i)
+        reject(sim, i, time)
         return
     if p < 0:
         orphan(sim, i)
@@ -147,6 +159,10 @@ def join(sim: Simulation, i: int, time: float) -> None:
         abandon(sim, i, p, time)
         orphan(sim, i)
         return
+    if holds_back(sim, p) and not sim.control[0].push:
+        put(sim, p, i)
+        poke(sim, p, time)
+        return
     enqueue(sim.scheduler, p, i)
     if sim.scheduler.replicas[p].queue == i:
         poke(sim, p, time)
@@ -191,7 +207,7 @@ def end_request(sim: Simulation, slot: int, r: int, time: float) -> None:
     i = int(slot % sim.control[0].requests)
     sim.life[i].finish = time
     judge_finished(sim, i)
-    sim.control[0].ended += 1
+    _one_less(sim, time)
     note_end(sim.scheduler, sim.routes, r, i)
     replica = sim.scheduler.replicas[r]
     if slot == i and replica.home_role == PREFILL and not sim.scheduler.requests[i].moves:

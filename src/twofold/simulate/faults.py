@@ -13,6 +13,7 @@ from twofold.scheduler.routing import note_end
 from twofold.scheduler.state import DECODING, DONE, HELD, MOVING, NONE, REJECTED, WAITING, Scheduler
 from twofold.simulate.dispatch import abandon, send, start_over
 from twofold.simulate.events import push
+from twofold.simulate.inbox import deliver
 from twofold.simulate.network import advance, remove_flow, share_links
 from twofold.simulate.replica import end_run
 from twofold.simulate.room import drop_room, twin
@@ -161,6 +162,7 @@ def fault_begins(sim: Simulation, index: int, time: float) -> None:
     station.failures += 1
     if s.replicas[r].alive:
         station.down_since = time
+        deliver(sim, r)
         _stop_lanes(sim, r, time)
         _recall_steps(sim, r)
         s.replicas[r].alive = 0

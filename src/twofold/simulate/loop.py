@@ -190,7 +190,7 @@ def run_events(sim: Simulation, custom: Fill, most: int) -> int:
             break
         if not _room(sim):
             return FULL
-        arrives = control.next_arrival < control.requests
+        arrives = control.next_arrival < control.released
         if not arrives and control.events == 0:
             break
         if arrives and (control.events == 0 or sim.arrivals[control.next_arrival] <= sim.heap[0].time):

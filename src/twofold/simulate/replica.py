@@ -7,9 +7,10 @@ from twofold.scheduler.state import DECODE, DONE, HELD, LOADING, NONE, WAITING, 
 from twofold.scheduler.step import blocks_to_come, commit, plan_step
 from twofold.simulate.dispatch import decode_here, end_request, first_token, join, return_preempted
 from twofold.simulate.events import push
+from twofold.simulate.inbox import deliver
 from twofold.simulate.measure import account_chunk, account_run, log_run, settle
 from twofold.simulate.room import grant_room
-from twofold.simulate.runs import lane_line, launch
+from twofold.simulate.runs import cut, lane_line, launch
 from twofold.simulate.state import LOADED, ON_LINK, Simulation
 from twofold.simulate.transfer import chunk_starts, granted, prefill_held
 
@@ -57,12 +58,18 @@ def start_step(sim: Simulation, r: int, time: float, custom: Fill) -> None:
         return
     serve_pulls(sim, r, time)
     items = plan_step(s, r, k, custom)
+    told = deliver(sim, r)
+    if items == 0 and s.replicas[r].ahead:
+        items = plan_step(s, r, k, custom)
+        told = False
     begin_loads(sim, r, time)
     if s.replicas[r].home_role == DECODE and s.replicas[r].foreign == 0:
         return_preempted(sim, r, time)
     if items == 0:
         return
     launch(sim, r, k, time)
+    if told:
+        cut(sim, r, k, time)
     if sim.control[0].layerwise and s.steps[k].prompts > 0:
         announce_chunks(sim, k, time)
 

@@ -39,9 +39,16 @@ class Result:
     """One finished run. Arrays have one entry a request, in seconds, NaN where it never happened."""
 
     def __init__(
-        self, sim: Simulation, workload: Workload, deployment: Deployment, model: Model, slo: Slo | None
+        self,
+        sim: Simulation,
+        workload: Workload,
+        deployment: Deployment,
+        model: Model,
+        slo: Slo | None,
+        concurrency: int | None = None,
     ) -> None:
         self.workload, self.deployment, self.model, self.slo = workload, deployment, model, slo
+        self.concurrency = concurrency
         self._sim, self._life = sim, sim.life
         self.arrival_s: Floats = workload.arrival_s
 
@@ -164,7 +171,8 @@ class Result:
             "rejected": int(control.rejected),
             "unfinished": int(len(self) - done.sum() - control.rejected),
             "duration_s": self.duration_s,
-            "rate_req_s": self.workload.rate,
+            "rate_req_s": self.workload.rate if self.concurrency is None else None,
+            "concurrency": self.concurrency,
             "ttft_s": spread(self.ttft_s),
             "kv_arrived_s": spread(self.kv_arrived_s),
             "first_decode_s": spread(self.first_decode_s),

@@ -16,7 +16,9 @@ from twofold.scheduler.service import compiled_fill
 from twofold.scheduler.state import NONE, records
 from twofold.simulate import loop
 from twofold.simulate.build import build_routes, build_scheduler, members_of
+from twofold.simulate.closed import as_arrived, check_closed, close_loop
 from twofold.simulate.events import push
+from twofold.simulate.lines import LOG, SAMPLE
 from twofold.simulate.outages import fault_schedule
 from twofold.simulate.result import Result
 from twofold.simulate.rules import RULE
@@ -29,10 +31,8 @@ from twofold.simulate.state import (
     FULL,
     LANE,
     LIFE,
-    LOG,
     PORT,
     RUN,
-    SAMPLE,
     SIMULATION,
     STATION,
     Simulation,
@@ -60,6 +60,7 @@ def simulate(
     timeline: bool = False,
     step_by_step: bool = False,
     rules: np.recarray | None = None,
+    concurrency: int | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Run ``workload`` on ``deployment`` and measure everything.
@@ -67,18 +68,25 @@ def simulate(
     ``seed`` (default: the deployment's) drives random routing and faults at a rate; the same seed gives the same result
     bit for bit. ``timeline`` keeps every step for ``Result.write_timeline``. ``step_by_step`` handles each decode step
     as an event of its own (slow; the result is the same). The run stops once one of ``rules`` (see
-    ``rules_of``) is certainly broken; ``Result.stopped`` then says so. ``progress(done, total, text)`` is called now
-    and then.
+    ``rules_of``) is certainly broken; ``Result.stopped`` then says so. With a ``concurrency`` the times of arrival are
+    not those of the workload: so many requests are under way, in its order, and each next one arrives when one of them
+    ends. ``progress(done, total, text)`` is called now and then.
     Raises SpecError for a model that does not fit, and for what the deployment cannot do.
     """
     limits = Slo.parse(slo) if slo is not None else None
+    if concurrency is not None:
+        check_closed(concurrency, deployment)
     model = catalog.model(deployment.model)
     sim = build(workload, deployment, model, limits, roofline, deployment.seed if seed is None else seed)
     sim.control[0].logging, sim.control[0].fast = timeline, not step_by_step
     if rules is not None:
         sim = sim._replace(rules=rules)
+    if concurrency is not None:
+        close_loop(sim, concurrency)
     sim = _run(sim, _custom(deployment), progress)
-    return Result(sim, workload, deployment, model, limits)
+    if concurrency is not None:
+        workload = as_arrived(sim, workload)
+    return Result(sim, workload, deployment, model, limits, concurrency)
 
 
 def build(
@@ -119,6 +127,7 @@ def build(
         control=records(CONTROL, 1),
     )
     sim.stations.pull_head = sim.stations.pull_tail = NONE
+    sim.stations.inbox_head = sim.stations.inbox_tail = NONE
     sim.lanes.flops = sim.lanes.weights = sim.lanes.kv = sim.lanes.stretch = 1.0
     _fill_control(sim, workload, deployment, model, seed)
     for index, fault in enumerate(sim.faults):
@@ -147,7 +156,7 @@ def _ports(deployment: Deployment, count: int) -> np.recarray:
 
 def _fill_control(sim: Simulation, workload: Workload, deployment: Deployment, model: Model, seed: int) -> None:
     control, members = sim.control[0], members_of(deployment)
-    control.requests = len(workload)
+    control.requests = control.released = len(workload)
     control.random = seed * 1_000_003 % 2_147_483_646 + 1
     control.latency_s = catalog.link(deployment.link or members[0].device.inter_link).latency_s
     control.kv_bytes = model.kv_bytes_per_token

@@ -14,6 +14,7 @@ from twofold.reference import Handle, reference_type, write_field
 from twofold.scheduler.routing import ROUTE, ROUTER
 from twofold.scheduler.state import SCHEDULER, Scheduler, records
 from twofold.scheduler.state import refer as refer_scheduler
+from twofold.simulate.lines import LOG, SAMPLE
 from twofold.simulate.rules import RULE
 
 LIFE = np.dtype(
@@ -83,6 +84,8 @@ STATION = np.dtype(
         ("pull_head", "i8"),
         ("pull_tail", "i8"),
         ("pulls", "i8"),
+        ("inbox_head", "i8"),
+        ("inbox_tail", "i8"),
         ("load_free", "f8"),
         ("peak_blocks", "i8"),
         ("switches", "i8"),
@@ -95,7 +98,8 @@ STATION = np.dtype(
     ],
     align=True,
 )
-"""What is measured of a replica, and its queue of requests that wait for room (``pull_*``)."""
+"""What is measured of a replica, its queue of requests that wait for room (``pull_*``), and those that its scheduler
+has not been told of yet (``inbox_*``)."""
 
 FLOW = np.dtype(
     [
@@ -135,38 +139,11 @@ EVENT = np.dtype([("time", "f8"), ("order", "i8"), ("kind", "i8"), ("who", "i8")
 RUN = np.dtype([("first", "f8"), ("last", "f8"), ("count", "i8"), ("weight", "i8")], align=True)
 """``count`` token gaps in arithmetic progression from ``first`` to ``last`` seconds, each seen ``weight`` times."""
 
-LOG = np.dtype(
-    [
-        ("kind", "i8"),
-        ("replica", "i8"),
-        ("lane", "i8"),
-        ("start", "f8"),
-        ("end", "f8"),
-        ("steps", "i8"),
-        ("decodes", "i8"),
-        ("prompt_tokens", "i8"),
-        ("slot", "i8"),
-    ],
-    align=True,
-)
-"""One line of the timeline: a run of steps on a lane, or a transfer (replica to ``lane``)."""
-
-SAMPLE = np.dtype(
-    [
-        ("time", "f8"),
-        ("waiting", "i8"),
-        ("running", "i8"),
-        ("held", "i8"),
-        ("flows", "i8"),
-        ("used_blocks", "i8"),
-    ],
-    align=True,
-)
-
 CONTROL = np.dtype(
     [
         ("now", "f8"),
         ("next_arrival", "i8"),
+        ("released", "i8"),
         ("requests", "i8"),
         ("ended", "i8"),
         ("events", "i8"),
@@ -204,7 +181,9 @@ CONTROL = np.dtype(
     ],
     align=True,
 )
-"""Scalars of the event loop; one record. ``orphans`` heads the queue of requests for which no replica is alive."""
+"""Scalars of the event loop; one record. ``orphans`` heads the queue of requests for which no replica is alive. The
+first ``released`` requests have a time of arrival; in a closed loop each of the others gets one when an earlier one
+ends."""
 
 FAULT = np.dtype([("time", "f8"), ("for_s", "f8"), ("target", "i8"), ("link", "i8"), ("kept", "i8")], align=True)
 

@@ -40,6 +40,11 @@ class Group(Checked):
     the policy does by itself). ``prefill_batch_tokens`` (L_m) makes a prefill replica batch whole prompts up
     to so many tokens.
 
+    KV takes what ``memory_fraction`` of the memory has beside the weights and ``reserved_bytes`` a device (activations,
+    graphs); ``kv_tokens`` says outright how many tokens fit on a replica, as an engine reports it. With
+    ``async_scheduling`` a step is planned while the one before it runs (the default of vLLM 1.x), so that arrivals
+    and the blocks of ended requests are seen one step later.
+
     For ``multiplexed``: ``split`` is ``pdmux`` (the table or formula of PD-Mux), ``slo`` (smallest decode
     share that keeps ``split_tbt_s``, or the SLO of the run when that is None) or fixed units ``P:D``; the
     rows of ``manual_divisions`` are (prefill units, decode units, decode batch threshold).
@@ -57,9 +62,12 @@ class Group(Checked):
     max_batch: Positive = 256
     max_prefill_tokens: Positive = 8192
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.9
+    reserved_bytes: Annotated[Bytes, Field(ge=0)] = 0
+    kv_tokens: Positive | None = None
     block_tokens: Positive = 16
     admission: Literal["grow", "reserve"] = "grow"
     prefix_cache: bool | None = None
+    async_scheduling: bool = False
     host_kv_bytes: Annotated[Bytes, Field(ge=0)] = 0
     disk_kv_bytes: Annotated[Bytes, Field(ge=0)] = 0
     order: Literal["fcfs", "priority", "short-first"] = "fcfs"
@@ -96,6 +104,7 @@ class Group(Checked):
         self._check_budget()
         self._check_promises()
         self._check_split()
+        self._check_ahead()
         if self.prefill_batch_tokens is not None and self.role != "prefill":
             raise SpecError(
                 "prefill_batch_tokens", self.prefill_batch_tokens, "only prefill replicas batch whole prompts"
@@ -130,6 +139,12 @@ class Group(Checked):
                 raise SpecError(name, value, f"only {policy} keeps such a promise, not {self.policy}")
         if self.decode_every is not None and self.role == "prefill":
             raise SpecError("decode_every", self.decode_every, "a prefill replica has no decodes")
+
+    def _check_ahead(self) -> None:
+        if self.async_scheduling and (self.policy == "multiplexed" or self.pp > 1):
+            raise SpecError("async_scheduling", True, "accepted: one lane of steps, not multiplexed and pp1")
+        if self.kv_tokens is not None and (self.reserved_bytes or self.kv_tokens < self.block_tokens):
+            raise SpecError("kv_tokens", self.kv_tokens, "accepted: at least one block, without reserved_bytes")
 
     def _check_split(self) -> None:
         for name in SPLIT_FIELDS:

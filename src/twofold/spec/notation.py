@@ -66,6 +66,8 @@ VALUED = {
     "prefill-tokens": Option("max_prefill_tokens", _whole, str, "prefill-tokens=8192"),
     "lm": Option("prefill_batch_tokens", _whole, str, "lm=2048"),
     "memory": Option("memory_fraction", _real, format_number, "memory=0.9"),
+    "reserved": Option("reserved_bytes", parse_bytes, format_bytes, "reserved=1GB"),
+    "kv": Option("kv_tokens", _whole, str, "kv=41392"),
     "blocks": Option("block_tokens", _whole, str, "blocks=16"),
     "host": Option("host_kv_bytes", parse_bytes, format_bytes, "host=64GB"),
     "disk": Option("disk_kv_bytes", parse_bytes, format_bytes, "disk=1TB"),
@@ -89,6 +91,7 @@ SWITCHES: dict[str, Fields] = {
     "grow": {"admission": "grow"},
     "prefix": {"prefix_cache": True},
     "no-prefix": {"prefix_cache": False},
+    "async": {"async_scheduling": True},
     **{policy: {"policy": policy} for policy in POLICIES},
 }
 EXAMPLES = [
@@ -219,7 +222,7 @@ def _policy(group: Group) -> list[str]:
 
 
 def _switches(group: Group) -> list[str]:
-    chosen = [name for name in ("ep", "reserve") if _differs(group, SWITCHES[name])]
+    chosen = [name for name in ("ep", "reserve", "async") if _differs(group, SWITCHES[name])]
     if group.prefix_cache is not None:
         chosen.append("prefix" if group.prefix_cache else "no-prefix")
     return chosen

@@ -10,8 +10,12 @@ from twofold.spec.group import SPLIT_FIELDS, Group
 EXPORTED = {
     *("count", "role", "device", "tp", "pp", "expert_parallel", "policy", "budget_tokens", "max_batch"),
     *("max_prefill_tokens", "memory_fraction", "block_tokens", "prefix_cache", "order", "prefill_batch_tokens"),
+    "async_scheduling",
 }
-REFUSED = {"budget_s", "admission", "host_kv_bytes", "disk_kv_bytes", "prefill_every", "decode_every", "power_cap_w"}
+REFUSED = {
+    *("budget_s", "admission", "host_kv_bytes", "disk_kv_bytes", "prefill_every", "decode_every", "power_cap_w"),
+    *("kv_tokens", "reserved_bytes"),
+}
 SAID = {"ageing_s"}
 ROUTED = {
     *("router", "overlap_credit", "prefill_load_scale", "host_weight", "disk_weight", "temperature"),
@@ -37,6 +41,8 @@ def test_every_field_is_decided() -> None:
         ("1B,prefill-every=8", {}, "prefill_every"),
         ("1B,prefill-first,decode-every=8", {}, "decode_every"),
         ("1B,reserve", {}, "admission"),
+        ("1B,kv=41392", {}, "kv_tokens"),
+        ("1B,reserved=1GB", {}, "reserved_bytes"),
         ("1B,tp16", {}, "tp x pp"),
         ("1B@MI300X", {}, "device"),
         ("1B@this-cpu", {}, "device"),

@@ -36,6 +36,9 @@ def _check_group(group: Group, target: str) -> None:
     for field in ("host_kv_bytes", "disk_kv_bytes"):
         if value := getattr(group, field):
             refuse(field, value, f"KV tiers are not exported to {target}")
+    for field in ("kv_tokens", "reserved_bytes"):
+        if value := getattr(group, field):
+            refuse(field, value, f"{target} finds out by itself how many tokens fit")
     for field in ("prefill_every", "decode_every"):
         if (value := getattr(group, field)) is not None:
             refuse(field, value, f"{target} promises no turn")

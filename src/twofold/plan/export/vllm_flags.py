@@ -69,6 +69,8 @@ def server_flags(order: Order, group: Group, sizes: bool = True) -> Flags:
         flags.append(("--scheduling-policy", "priority"))
     if group.expert_parallel:
         flags.append(("--enable-expert-parallel",))
+    if group.async_scheduling:
+        flags.append(("--async-scheduling",))
     if dtype := KV_DTYPES[order.model.kv_dtype]:
         flags.append(("--kv-cache-dtype", dtype))
     return flags + _transfer(group)
