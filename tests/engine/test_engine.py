@@ -197,7 +197,7 @@ def test_a_life_is_divided_without_remainder():
         bench.engine.add(str(number), text_of(number, 15), Params(4))
     while bench.engine.has_work:
         found |= {output.id: output.times for output in bench.engine.step() if output.times}
-    events = read_events(bench.log.getvalue().splitlines())
+    events = list(read_events(bench.log.getvalue().splitlines()))
     arrived = {str(event["request"]): event["at"] for event in events if event["event"] == "arrive"}
     ended = {str(number): event["at"] for event in events if event["event"] == "end" for number in event["last"]}
     for name, times in found.items():

@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("transformers")
 
 from fakes import device, group
-from test_decisions import simulated
 from tiny import Run, reference, saved
 
 from twofold.engine.decisions import DecisionLog, read_events
@@ -16,7 +15,7 @@ from twofold.engine.engine import Engine
 from twofold.engine.load import load
 from twofold.engine.params import Params
 from twofold.engine.pool import Pool
-from twofold.engine.replay import Replay
+from twofold.engine.replay import replay
 from twofold.engine.sampling import Sampler
 
 ENOUGH = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) >= 2
@@ -63,7 +62,7 @@ def served(loaded, policy, params, blocks=22):
             tokens.setdefault(int(output.id), []).extend(output.token_ids)
             logprobs.setdefault(int(output.id), []).extend(each.chosen for each in output.logprobs or ())
     engine.close()
-    return tokens, logprobs, engine.stats(), read_events(log.getvalue().splitlines())
+    return tokens, logprobs, engine.stats(), list(read_events(log.getvalue().splitlines()))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -85,8 +84,8 @@ def test_drawn_tokens_depend_on_the_seed_alone(loaded, policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_its_decisions_are_those_of_the_simulators_scheduler(loaded, policy):
+def test_its_decisions_are_those_of_a_scheduler_made_from_the_log(loaded, policy):
     _, _, _, events = served(loaded, policy, DRAWN)
-    replayed = Replay(simulated(group(policy), events)).run(events)
+    replayed = replay(events)
     assert replayed.difference is None
     assert replayed.plans > 10

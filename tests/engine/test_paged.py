@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,8 @@ def test_compiled_code_and_plain_python_agree(stored: str) -> None:
     for plain in (False, True):
         score, mix = paged.scorer(GROUP, WIDTH), paged.mixer(GROUP, WIDTH)
         if plain:
-            score, mix = score.py_func, mix.py_func
+            score = partial(paged.score_shares.py_func, group=GROUP, width=WIDTH)
+            mix = partial(paged.mix_shares.py_func, group=GROUP, width=WIDTH)
         scores, out = np.zeros((2, query.shape[1], 11), np.float32), np.empty_like(query)
         score(query, keys, tables, contexts, 6, np.float32(0.2), scores, 2, 0, 1)
         mix(keys, tables, contexts, 6, scores, out, 2, 0, 1)

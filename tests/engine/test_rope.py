@@ -4,7 +4,8 @@ import pytest
 import torch
 from tiny import LLAMA3, YARN
 
-from twofold.engine.rope import Rope, rope_of, rotate
+from twofold.engine.pointwise import turned
+from twofold.engine.rope import Rope, rope_of
 from twofold.errors import SpecError
 
 GIVEN: list[dict[str, Any]] = [
@@ -54,12 +55,12 @@ def test_turning_keeps_lengths_and_depends_on_distance_alone() -> None:
     rope = rope_of({}, 16)
 
     def product(first: int, second: int) -> torch.Tensor:
-        turned = [rotate(x, *rope.angles(torch.tensor([at]))) for x, at in ((query, first), (key, second))]
-        torch.testing.assert_close(turned[0].norm(dim=-1), query.norm(dim=-1))
-        return (turned[0] * turned[1]).sum(-1)
+        heads = [turned(x, *rope.angles(torch.tensor([at]))) for x, at in ((query, first), (key, second))]
+        torch.testing.assert_close(heads[0].norm(dim=-1), query.norm(dim=-1))
+        return (heads[0] * heads[1]).sum(-1)
 
     torch.testing.assert_close(product(9, 4), product(105, 100), rtol=1e-4, atol=1e-4)
-    assert torch.equal(rotate(query, *Rope(rope.frequencies).angles(torch.tensor([0]))), query)
+    assert torch.equal(turned(query, *Rope(rope.frequencies).angles(torch.tensor([0]))), query)
 
 
 @pytest.mark.parametrize(

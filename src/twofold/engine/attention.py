@@ -5,9 +5,7 @@ On another device both go through torch over gathered pages. That path is unveri
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +16,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from twofold.engine.batch import Batch
 from twofold.engine.paged import mixer, scorer
 from twofold.engine.pool import CPU, Pool
+from twofold.engine.shared import shared, threads_for
 
 WORTH_A_THREAD = 1 << 15
 """Tokens x KV heads that a thread must have to read before it pays to wake a second one (about 0.2 ms)."""
-
-_local = threading.local()
 
 
 class Span(NamedTuple):
@@ -53,7 +50,7 @@ class Attention:
             self.contexts = np.ascontiguousarray(batch.contexts[: self.decodes].numpy())
             self.scores = np.empty((self.decodes, heads, self.contexts.max()), np.float32)
             self.out = np.empty((self.decodes, heads, width), np.float32)
-            self.threads = _threads(int(self.contexts.sum()) * kv_heads)
+            self.threads = threads_for(int(self.contexts.sum()) * kv_heads, WORTH_A_THREAD)
             self.parts = 1 if self.decodes >= self.threads else min(kv_heads, self.threads)
 
     def __call__(self, query: Tensor, layer: int) -> Tensor:
@@ -85,7 +82,7 @@ class Attention:
             score(rows, keys, *common, scale, self.scores, self.parts, first, step)
             mix(values, *common, self.scores, self.out, self.parts, first, step)
 
-        _shared(unit, self.threads)
+        shared(unit, self.threads)
         return torch.from_numpy(self.out)
 
     def _prompt(self, query: Tensor, span: Span, mask: Tensor | None, layer: int) -> Tensor:
@@ -115,29 +112,3 @@ def _mask(span: Span, window: int, device: torch.device) -> Tensor | None:
     place = torch.arange(span.context - length, span.context, device=device)[:, None]
     mask = seen <= place
     return mask & (seen > place - window) if window else mask
-
-
-def _threads(work: int) -> int:
-    return max(1, min(torch.get_num_threads(), work // WORTH_A_THREAD))
-
-
-def _shared(unit: Callable[[int, int], None], threads: int) -> None:
-    """Run ``unit(i, threads)`` for each i, the first in this thread and each other in a helper of this thread.
-
-    Helpers belong to the calling thread, so that two lanes do not wait for each other, and keep to its cores.
-    """
-    if threads == 1:
-        unit(0, 1)
-        return
-    helpers = _helpers(threads - 1)
-    others = [helpers.submit(unit, i, threads) for i in range(1, threads)]
-    unit(0, threads)
-    for other in others:
-        other.result()
-
-
-def _helpers(count: int) -> ThreadPoolExecutor:
-    held = getattr(_local, "helpers", None)
-    if held is None or held[0] < count:
-        held = _local.helpers = (count, ThreadPoolExecutor(count, "attention"))
-    return held[1]

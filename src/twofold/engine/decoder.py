@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, rms_norm, silu
+from torch.nn.functional import embedding
 
 from twofold.engine.architecture import Architecture
 from twofold.engine.attention import Attention
 from twofold.engine.batch import Batch
 from twofold.engine.linear import Linear
+from twofold.engine.narrow import Narrow
+from twofold.engine.pointwise import gated, normed, turned
 from twofold.engine.pool import Pool
-from twofold.engine.rope import rotate
 
 
 class Layer(NamedTuple):
@@ -44,6 +45,7 @@ class Decoder:
         self.config = architecture.model
         self._architecture, self._embedded, self._stack = architecture, embedded, stack
         self._last_norm, self._head = last_norm, head
+        self._narrow = self._narrowed()
 
     @property
     def dtype(self) -> object:
@@ -57,31 +59,45 @@ class Decoder:
     def layers(self, hidden: Tensor, batch: Batch, pool: Pool, first: int = 0, last: int | None = None) -> Tensor:
         """Run layers ``first`` up to ``last`` (without it; None: all that follow), writing their KV into the pool."""
         last = self.config.layers if last is None else last
-        attention = Attention(batch, pool, self.config.heads, self._architecture.windows)
         turn = self._architecture.rope.angles(batch.positions)
+        if self._narrow is not None and self._narrow.takes(batch, pool):
+            return self._narrow.layers(hidden, batch, pool, turn, first, last)
+        attention = Attention(batch, pool, self.config.heads, self._architecture.windows)
         for index in range(first, last):
             layer = self._stack[index]
             hidden = hidden + self._attention(layer, self._normed(hidden, layer.attention_norm), index, attention, turn)
-            gate, up = layer.gate_up(self._normed(hidden, layer.ffn_norm)).chunk(2, -1)
-            hidden = hidden + layer.down(silu(gate) * up)
+            hidden = hidden + layer.down(gated(layer.gate_up(self._normed(hidden, layer.ffn_norm))))
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Float32 logits [rows, vocabulary] of hidden states after the last layer."""
         return self._head(self._normed(hidden, self._last_norm)).float()
 
+    def _narrowed(self) -> Narrow | None:
+        """What runs steps of few decodes, where the layers allow it."""
+        if any(layer.query_norm is not None for layer in self._stack):
+            return None
+        model = self.config
+        return Narrow.made(
+            [(layer.qkv, layer.output, layer.gate_up, layer.down) for layer in self._stack],
+            [(layer.attention_norm, layer.ffn_norm) for layer in self._stack],
+            self._architecture.windows,
+            self._architecture.epsilon,
+            (model.heads, model.kv_heads, model.head_dim, model.ffn),
+        )
+
     def _normed(self, hidden: Tensor, weight: Tensor) -> Tensor:
-        return rms_norm(hidden, weight.shape, weight, self._architecture.epsilon)
+        return normed(hidden, weight, self._architecture.epsilon)
 
     def _attention(
         self, layer: Layer, hidden: Tensor, index: int, attention: Attention, turn: tuple[Tensor, Tensor]
     ) -> Tensor:
         model = self.config
         heads = layer.qkv(hidden).view(len(hidden), -1, model.head_dim)
-        turned, value = heads.tensor_split((model.heads + model.kv_heads,), 1)
+        paired, value = heads.tensor_split((model.heads + model.kv_heads,), 1)
         if layer.query_norm is not None and layer.key_norm is not None:
-            query, key = turned.tensor_split((model.heads,), 1)
-            turned = torch.cat((self._normed(query, layer.query_norm), self._normed(key, layer.key_norm)), 1)
-        query, key = rotate(turned, *turn).tensor_split((model.heads,), 1)
+            query, key = paired.tensor_split((model.heads,), 1)
+            paired = torch.cat((self._normed(query, layer.query_norm), self._normed(key, layer.key_norm)), 1)
+        query, key = turned(paired, *turn).tensor_split((model.heads,), 1)
         attention.keep(key, value, index)
         return layer.output(attention(query, index).flatten(1))

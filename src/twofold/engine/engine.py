@@ -19,6 +19,7 @@ from twofold.cost.contract import CostModel
 from twofold.engine.decisions import DecisionLog
 from twofold.engine.forward import Clock, Ended, Model, WholeSteps
 from twofold.engine.life import Lives
+from twofold.engine.origin import Origin
 from twofold.engine.outputs import NO_TOKEN, Finish, Logprob, Output, row_logprobs
 from twofold.engine.parts import Decoder, Params, Pool, Sampler
 from twofold.engine.planner import Planner, service_arrays
@@ -73,7 +74,10 @@ class Engine:
         self._clock, self._zero = clock, clock()
         self._slots, self._lives = Slots(requests, context), Lives(requests)
         s = service_arrays(group, model, device, blocks, self._slots, cost, tbt_s)
-        self._planner = Planner(s, self._slots, group.policy, decisions)
+        if decisions is not None:
+            origin = Origin(model, group, device, blocks, requests, context, tbt_s, s.costs)
+            decisions.start(origin.fields(), int(s.replicas[0].hash_tokens))
+        self._planner = Planner(s, self._slots, group.policy, decisions, self._now)
         self._s, self._tally = s, Tally(s)
         columns = np.asarray(s.requests)
         self._generated, self._most, self._state = columns["generated"], columns["output"], columns["state"]

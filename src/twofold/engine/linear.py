@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from twofold.engine.blocked import FEW_ROWS, NOWHERE, blocked, few_rows
+
 Linear = Callable[[Tensor], Tensor]
 """From [rows, inputs] to [rows, outputs]."""
 
@@ -46,9 +48,12 @@ class Packed:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+        self.blocks, self.outputs = blocked(self.weight, weight), len(weight)
         self.bias = bias
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Rows times the matrix."""
+        if self.blocks != NOWHERE and len(rows) <= FEW_ROWS:
+            return few_rows(rows, self.blocks, self.outputs, self.bias)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
         return product

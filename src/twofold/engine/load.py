@@ -78,7 +78,7 @@ def located(where: str, tell: Progress) -> tuple[Path, str]:
             raise SpecError("model", where, ACCEPTED)
         return path, path.resolve().name
     if where == DEFAULT:
-        return converted(_default_file(), lambda share: tell("converting GGUF", share)), DEFAULT_NAME
+        return converted(default_file(), lambda share: tell("converting GGUF", share)), DEFAULT_NAME
     if path.suffix == ".gguf":
         if not path.is_file():
             raise SpecError("model", where, "there is no such file")
@@ -90,7 +90,8 @@ def _silent(text: str, share: float) -> None:
     pass
 
 
-def _default_file() -> Path:
+def default_file() -> Path:
+    """The GGUF file of the default model; SpecError where its package is not installed."""
     found = importlib.util.find_spec(DEFAULT_PACKAGE)
     files = sorted(Path(found.origin).parent.glob("*.gguf")) if found and found.origin else []
     if not files:

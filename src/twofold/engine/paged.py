@@ -11,7 +11,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from twofold import compiled
+from twofold.engine.fast import exponential, fast, inlined
 from twofold.engine.prefetch import LINE_BYTES, prefetch
 
 Floats = NDArray[np.float32]
@@ -19,15 +19,6 @@ Stored = NDArray[np.float32] | NDArray[np.uint16]
 Integers = NDArray[np.int64]
 Kernel = Any
 """A compiled function."""
-
-LOG2_E = np.float32(1.4426950408889634)
-LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
-LEAST = np.float32(-87.0)
-
-
-def _fast(function: Any) -> Any:
-    """Compile with sums in any order, which lets a dot product use the whole width of a vector register."""
-    return compiled.in_cache(numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy"), function)
 
 
 def _number(stored: Any) -> Any:
@@ -46,103 +37,110 @@ def _compiled_number(stored: Any) -> Any:
     return widened if stored == numba.types.uint16 else same
 
 
-@_fast
+@fast
 def exponentials(scores: Floats, item: int, head: int, first: int, last: int) -> None:
-    """Turn ``scores[item, head, first:last]`` into their softmax.
-
-    exp(x) = 2^n e^r with r = x - n ln 2 in [-0.35, 0.35], e^r by its series to the sixth power: relative error below
-    4e-6, which is what rounding x to float32 costs.
-    """
+    """Turn ``scores[item, head, first:last]`` into their softmax."""
     most, total = scores[item, head, first], np.float32(0.0)
     for i in range(first, last):
         most = max(most, scores[item, head, i])
     for i in range(first, last):
-        x = max(scores[item, head, i] - most, LEAST)
-        n = np.floor(x * LOG2_E + np.float32(0.5))
-        r = x - n * LN2_HIGH - n * LN2_LOW
-        series = np.float32(1 / 720) * r + np.float32(1 / 120)
-        series = (series * r + np.float32(1 / 24)) * r + np.float32(1 / 6)
-        series = ((series * r + np.float32(0.5)) * r + np.float32(1.0)) * r + np.float32(1.0)
-        power = series * np.int32((np.int32(n) + 127) << 23).view(np.float32)
+        power = exponential(scores[item, head, i] - most)
         scores[item, head, i] = power
         total += power
     for i in range(first, last):
         scores[item, head, i] /= total
 
 
-@_fast
+@fast
 def share(unit: int, parts: int, heads: int) -> tuple[int, int, int]:
     """Item, first and last KV head of a unit of work: the heads of an item are dealt to so many parts."""
     item, part = unit // parts, unit % parts
     return item, part * heads // parts, (part + 1) * heads // parts
 
 
+@inlined
+def score_shares(
+    query: Floats, keys: Stored, tables: Integers, contexts: Integers, window: int, scale: np.float32,
+    scores: Floats, parts: int, first: int, step: int, group: int, width: int,
+) -> None:  # fmt: skip
+    """The first half of attention, how much each decode heeds each token it sees: units first, first + step, ..."""
+    block_tokens = keys.shape[1]
+    for unit in range(first, len(contexts) * parts, step):
+        item, low, high = share(unit, parts, keys.shape[2])
+        seen = max(contexts[item] - window, 0) if window else 0
+        last = (contexts[item] - 1) // block_tokens
+        for block in range(seen // block_tokens, last + 1):
+            place, coming, start = tables[item, block], tables[item, min(block + 1, last)], block * block_tokens
+            for token in range(max(seen, start), min(contexts[item], start + block_tokens)):
+                for head in range(low, high):
+                    for d in range(0, width, LINE_BYTES // keys.itemsize):
+                        prefetch(keys, coming, token - start, head, d)
+                    for g in range(head * group, head * group + group):
+                        product = np.float32(0.0)
+                        for d in range(width):
+                            product += query[item, g, d] * _number(keys[place, token - start, head, d])
+                        scores[item, g, token] = product * scale
+        for g in range(low * group, high * group):
+            exponentials(scores, item, g, seen, contexts[item])
+
+
+@inlined
+def mix_shares(
+    values: Stored, tables: Integers, contexts: Integers, window: int,
+    scores: Floats, out: Floats, parts: int, first: int, step: int, group: int, width: int,
+) -> None:  # fmt: skip
+    """The second half: the values of the tokens, mixed by those scores."""
+    block_tokens = values.shape[1]
+    for unit in range(first, len(contexts) * parts, step):
+        item, low, high = share(unit, parts, values.shape[2])
+        seen = max(contexts[item] - window, 0) if window else 0
+        last = (contexts[item] - 1) // block_tokens
+        out[item, low * group : high * group] = np.float32(0.0)
+        for block in range(seen // block_tokens, last + 1):
+            place, coming, start = tables[item, block], tables[item, min(block + 1, last)], block * block_tokens
+            for token in range(max(seen, start), min(contexts[item], start + block_tokens)):
+                for head in range(low, high):
+                    for d in range(0, width, LINE_BYTES // values.itemsize):
+                        prefetch(values, coming, token - start, head, d)
+                    for g in range(head * group, head * group + group):
+                        weight = scores[item, g, token]
+                        for d in range(width):
+                            out[item, g, d] += weight * _number(values[place, token - start, head, d])
+
+
 @cache
 def scorer(group: int, width: int) -> Kernel:
-    """The first half of attention: how much each decode heeds each token it sees.
+    """:func:`score_shares` for ``group`` query heads a KV head, each ``width`` numbers wide.
 
-    For ``group`` query heads a KV head, each ``width`` numbers wide. The result takes query float32
-    [items, heads, width], keys of one layer [blocks, block tokens, KV heads, width] (float32, or bf16 as uint16),
-    int64 tables [items, blocks] and contexts [items] (tokens, this step's included), a window in tokens (0: none),
-    the scale, scores float32 [items, heads, longest context] to fill, and its share: units ``first``,
-    ``first + step``, ... of items x ``parts``.
+    The result takes query float32 [items, heads, width], keys of one layer [blocks, block tokens, KV heads, width]
+    (float32, or bf16 as uint16), int64 tables [items, blocks] and contexts [items] (tokens, this step's included), a
+    window in tokens (0: none), the scale, scores float32 [items, heads, longest context] to fill, and its share:
+    units ``first``, ``first + step``, ... of items x ``parts``.
     """
 
-    @_fast
+    @fast
     def score(
         query: Floats, keys: Stored, tables: Integers, contexts: Integers, window: int, scale: np.float32,
         scores: Floats, parts: int, first: int, step: int,
     ) -> None:  # fmt: skip
-        block_tokens = keys.shape[1]
-        for unit in range(first, len(contexts) * parts, step):
-            item, low, high = share(unit, parts, keys.shape[2])
-            seen = max(contexts[item] - window, 0) if window else 0
-            last = (contexts[item] - 1) // block_tokens
-            for block in range(seen // block_tokens, last + 1):
-                place, coming, start = tables[item, block], tables[item, min(block + 1, last)], block * block_tokens
-                for token in range(max(seen, start), min(contexts[item], start + block_tokens)):
-                    for head in range(low, high):
-                        for d in range(0, width, LINE_BYTES // keys.itemsize):
-                            prefetch(keys, coming, token - start, head, d)
-                        for g in range(head * group, head * group + group):
-                            product = np.float32(0.0)
-                            for d in range(width):
-                                product += query[item, g, d] * _number(keys[place, token - start, head, d])
-                            scores[item, g, token] = product * scale
-            for g in range(low * group, high * group):
-                exponentials(scores, item, g, seen, contexts[item])
+        score_shares(query, keys, tables, contexts, window, scale, scores, parts, first, step, group, width)
 
     return score
 
 
 @cache
 def mixer(group: int, width: int) -> Kernel:
-    """The second half of attention: the values of the tokens, mixed by those scores.
+    """:func:`mix_shares`, likewise.
 
     Arguments as of ``scorer``, but values in the place of keys and no query and scale; ``out`` is float32
     [items, heads, width].
     """
 
-    @_fast
+    @fast
     def mix(
         values: Stored, tables: Integers, contexts: Integers, window: int,
         scores: Floats, out: Floats, parts: int, first: int, step: int,
     ) -> None:  # fmt: skip
-        block_tokens = values.shape[1]
-        for unit in range(first, len(contexts) * parts, step):
-            item, low, high = share(unit, parts, values.shape[2])
-            seen = max(contexts[item] - window, 0) if window else 0
-            last = (contexts[item] - 1) // block_tokens
-            out[item, low * group : high * group] = np.float32(0.0)
-            for block in range(seen // block_tokens, last + 1):
-                place, coming, start = tables[item, block], tables[item, min(block + 1, last)], block * block_tokens
-                for token in range(max(seen, start), min(contexts[item], start + block_tokens)):
-                    for head in range(low, high):
-                        for d in range(0, width, LINE_BYTES // values.itemsize):
-                            prefetch(values, coming, token - start, head, d)
-                        for g in range(head * group, head * group + group):
-                            weight = scores[item, g, token]
-                            for d in range(width):
-                                out[item, g, d] += weight * _number(values[place, token - start, head, d])
+        mix_shares(values, tables, contexts, window, scores, out, parts, first, step, group, width)
 
     return mix

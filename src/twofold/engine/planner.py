@@ -1,12 +1,14 @@
 """One replica's scheduler in the service of an engine: its arrays, its calls, and the log of what it decides."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from twofold.cost.contract import CostModel
 from twofold.cost.roofline import Roofline, cost_record
-from twofold.engine.decisions import VERSION, DecisionLog, kind_of
+from twofold.engine.decisions import DecisionLog, kind_of
 from twofold.engine.slots import Slots
 from twofold.errors import SpecError
 from twofold.scheduler.content import name_pieces
@@ -28,6 +30,7 @@ UNSERVED: dict[str, Any] = {
     "host_kv_bytes": 0,
     "disk_kv_bytes": 0,
     "power_cap_w": None,
+    "async_scheduling": False,
 }
 """Fields of a group that the engine takes only at this value."""
 
@@ -50,18 +53,19 @@ def service_arrays(
     hash_tokens = 0 if group.prefix_cache is False else group.block_tokens
     fill_replica(replicas[0], group, blocks, hash_tokens, model, cost or Roofline())
     replicas[0].identified = 1
+    contention = (group.contention_decode, group.contention_prefill)
+    costs = cost_record(model, device, roofline=cost, contention=contention)
     splits, thresholds = records(SPLIT, 1, group.sm_group_num), np.zeros((1, group.sm_group_num), np.int64)
     if replicas[0].policy == MULTIPLEXED:
-        fill_splits(replicas[0], splits[0], thresholds[0], group, device, tbt_s)
+        fill_splits(replicas[0], splits[0], thresholds[0], group, device, tbt_s, costs[0])
     pools, pool_blocks, bins = block_pools([group], [blocks], model.kv_bytes_per_token)
     requests = records(REQUEST, count)
     requests.table = requests.hashes = np.arange(count) * pieces
     requests.replica = NONE
-    contention = (group.contention_decode, group.contention_prefill)
     return Scheduler(
         requests=requests,
         replicas=replicas,
-        costs=cost_record(model, device, roofline=cost, contention=contention),
+        costs=costs,
         steps=records(STEP, lanes),
         item_slots=np.zeros((lanes, batch + 1), np.int64),
         item_tokens=np.zeros((lanes, batch + 1), np.int64),
@@ -79,15 +83,19 @@ def service_arrays(
 
 
 class Planner:
-    """Calls of the scheduler by slot, each written to ``log`` by the number of its request."""
+    """Calls of the scheduler by slot, each written to ``log`` by the number of its request, in seconds of ``clock``."""
 
-    def __init__(self, s: Scheduler, slots: Slots, policy: str, log: DecisionLog | None) -> None:
-        self.s, self.state, self._slots, self._log = s, refer(s), slots, log
+    def __init__(
+        self,
+        s: Scheduler,
+        slots: Slots,
+        policy: str,
+        log: DecisionLog | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.s, self.state, self._slots, self._log, self._clock = s, refer(s), slots, log, clock
         self._plan, self._custom = planner(), compiled_fill(custom_policy(policy) or no_custom)
         self._arrival = -1.0
-        if log is not None:
-            replica = s.replicas[0]
-            log.add("start", version=VERSION, blocks=int(replica.total_blocks), hash_tokens=int(replica.hash_tokens))
 
     def arrive(self, slot: int, now: float, prompt: int, output: int, priority: int) -> None:
         """The request in ``slot``, its tokens already written, joins the queue.
@@ -106,33 +114,40 @@ class Planner:
 
     def plan(self, lane: int) -> int:
         """Fill the next step of ``lane``; returns its items."""
+        if self._log is None:
+            return self._plan(self.state, 0, lane, self._custom)
+        began = self._clock()
         count = self._plan(self.state, 0, lane, self._custom)
-        if self._log is not None:
-            step, slots = self.s.steps[lane], self.s.item_slots[lane, :count].tolist()
-            tokens = self.s.item_tokens[lane, :count].tolist()
-            items = [[self._slots.entry(slot).number, n] for slot, n in zip(slots, tokens, strict=True)]
-            self._log.add("plan", lane=lane, kind=kind_of(int(step.prompts), int(step.decodes)), items=items)
+        took = self._clock() - began
+        step, slots = self.s.steps[lane], self.s.item_slots[lane, :count].tolist()
+        tokens = self.s.item_tokens[lane, :count].tolist()
+        items = [[self._slots.entry(slot).number, n] for slot, n in zip(slots, tokens, strict=True)]
+        kind = kind_of(int(step.prompts), int(step.decodes))
+        self._log.add("plan", lane=lane, at=began, kind=kind, items=items, scheduler_s=took)
         return count
 
     def pick_group(self, prompts: bool) -> int:
         """The stream group for the decodes just planned, beside ``prompts`` or not."""
+        began = self._clock()
         group = pick_group(self.state, 0, 0, prompts)
         if self._log is not None:
-            split = self.s.splits[0, group]
+            split, took = self.s.splits[0, group], self._clock() - began
             units = [int(split.prefill_units), int(split.decode_units)]
-            self._log.add("split", group=group, units=units, prompts=prompts)
+            self._log.add("split", group=group, units=units, prompts=prompts, scheduler_s=took)
         return group
 
     def end(
         self, lane: int, now: float, seconds: float, slots: np.ndarray, named: np.ndarray | None, last: list[int]
     ) -> None:
         """Apply the step of ``lane``: ``slots`` got a token each and gained ``named`` pieces, ``last`` have ended."""
+        began = self._clock()
         for slot in last:
             last_token(self.state, slot)
-        if self._log is not None:
-            numbers = [self._slots.entry(slot).number for slot in last]
-            self._log.add("end", lane=lane, at=now, seconds=seconds, last=numbers, ids=self._gained(slots, named))
         commit(self.state, 0, lane, 1)
+        if self._log is not None:
+            took, numbers = self._clock() - began, [self._slots.entry(slot).number for slot in last]
+            ids = self._gained(slots, named)
+            self._log.add("end", lane=lane, at=now, seconds=seconds, last=numbers, ids=ids, scheduler_s=took)
 
     def _gained(self, slots: np.ndarray, named: np.ndarray | None) -> list[list[int]]:
         if named is None:

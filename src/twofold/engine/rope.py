@@ -21,17 +21,10 @@ class Rope(NamedTuple):
     magnitude: float = 1.0
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """What ``rotate`` needs for int64 positions [tokens]: two float32 tensors [tokens, 1, head width]."""
+        """What ``turned`` needs for int64 positions [tokens]: two float32 tensors [tokens, 1, head width]."""
         angle = positions[:, None, None].float() * self.frequencies.to(positions.device)
         cosine, sine = angle.cos() * self.magnitude, angle.sin() * self.magnitude
         return torch.cat((cosine, cosine), -1), torch.cat((-sine, sine), -1)
-
-
-def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn each pair (i, i + width / 2) of ``heads`` [tokens, heads, width] by its angle; keeps the dtype."""
-    exact = heads.float()
-    swapped = exact.roll(heads.shape[2] // 2, 2)
-    return torch.addcmul(exact * cosine, swapped, sine).to(heads.dtype)
 
 
 def rope_of(config: Config, width: int) -> Rope:

@@ -1,0 +1,111 @@
+"""Steps of few decodes, by the compiled pass and layer by layer: the same numbers, and the same KV."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+from tiny import Run, reference, saved
+
+from twofold.engine.blocked import BLOCK, NOWHERE
+from twofold.engine.decoder import Decoder
+from twofold.engine.linear import Packed
+from twofold.engine.load import load
+from twofold.engine.narrow import MOST_ROWS
+
+READ = getattr(Packed(torch.randn(BLOCK, BLOCK), None), "blocks", NOWHERE) != NOWHERE
+pytestmark = pytest.mark.skipif(not READ, reason="here oneDNN packs float32 in another way")
+
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 128,
+    "head_dim": 16,
+}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {}),
+    "all biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "windows": ("mistral", {"sliding_window": 5}),
+}
+PROMPTS = [[(11 * number + 5 * i * i) % 128 for i in range(4 + 3 * number)] for number in range(4)]
+
+
+def loaded(name: str, folder: Path) -> Decoder:
+    family, changes = CASES[name]
+    return load(saved(reference(family, **SIZES, **changes), folder)).decoder
+
+
+def decoded(decoder: Decoder, steps: int) -> tuple[torch.Tensor, Run]:
+    """Logits of some steps in which all sequences decode, fed with given tokens."""
+    run, logits = Run(decoder), []
+    for sequence, prompt in enumerate(PROMPTS):
+        run.step((sequence, prompt, 0))
+    for step in range(steps):
+        items = [(i, [(17 * step + i) % 128], len(prompt) + step) for i, prompt in enumerate(PROMPTS)]
+        logits.append(run.step(*items))
+    return torch.stack(logits), run
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_the_decoder_layer_by_layer(name: str, threads: int, tmp_path: Path) -> None:
+    decoder = loaded(name, tmp_path)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        assert decoder._narrow is not None
+        found, narrow = decoded(decoder, 5)
+        decoder._narrow = None
+        expected, wide = decoded(decoder, 5)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(narrow.pool.keys, wide.pool.keys, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(narrow.pool.values, wide.pool.values, rtol=1e-4, atol=1e-4)
+
+
+def test_threads_and_batch_mates_change_no_bit(tmp_path: Path) -> None:
+    decoder, before = loaded("llama", tmp_path), torch.get_num_threads()
+    run = Run(decoder)
+    for sequence, prompt in enumerate(PROMPTS):
+        run.step((sequence, prompt, 0))
+    items = [(i, [20 + i], len(prompt)) for i, prompt in enumerate(PROMPTS)]
+    batches = [run.batch(*items), run.batch(*items[:1])]
+    hidden = [[], []]
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            for batch, found in zip(batches, hidden, strict=True):
+                found.append(decoder.layers(decoder.embed(batch.tokens), batch, run.pool))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(each, hidden[0][0]) for each in hidden[0])
+    assert all(torch.equal(each, hidden[0][0][:1]) for each in hidden[1])
+
+
+def test_layers_may_be_run_in_slices(tmp_path: Path) -> None:
+    decoder = loaded("llama", tmp_path)
+    run = Run(decoder)
+    run.step((0, PROMPTS[0], 0))
+    batch = run.batch((0, [7], len(PROMPTS[0])))
+    hidden = decoder.embed(batch.tokens)
+    whole = decoder.layers(hidden, batch, run.pool)
+    part = decoder.layers(hidden, batch, run.pool, 0, 2)
+    assert torch.equal(decoder.layers(part, batch, run.pool, 2), whole)
+    assert torch.equal(hidden, decoder.embed(batch.tokens))
+
+
+def test_prompts_and_large_batches_are_not_narrow(tmp_path: Path) -> None:
+    decoder = loaded("llama", tmp_path)
+    narrow, run = decoder._narrow, Run(decoder)
+    assert narrow is not None
+    assert narrow.takes(run.batch((0, [7], 3), (1, [8], 5)), run.pool)
+    assert not narrow.takes(run.batch((0, [7], 3), (1, [8, 9], 5)), run.pool)
+    many = run.batch((0, [7], 3))._replace(tokens=torch.zeros(MOST_ROWS + 1, dtype=torch.int64), decodes=MOST_ROWS + 1)
+    assert not narrow.takes(many, run.pool)
+    assert not narrow.takes(run.batch((0, [7], 3)), Run(decoder, "bf16").pool)
