@@ -6,6 +6,8 @@ import sys
 from typing import NoReturn
 
 INTERRUPTED = 130
+WITH_ENGINE = ("profile", "stall")
+"""Verbs whose own process runs the engine, as the worker of ``serve`` would."""
 
 
 def main() -> int:
@@ -13,6 +15,8 @@ def main() -> int:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, _leave)
+    if sys.argv[1:2] and sys.argv[1] in WITH_ENGINE:
+        _surround()
     from twofold.cli.main import main as run
 
     try:
@@ -21,6 +25,15 @@ def main() -> int:
         return run()
     except KeyboardInterrupt:
         _leave()
+
+
+def _surround() -> None:
+    """Start over in the environment of an engine, some of which is read only when a process starts."""
+    from twofold.engine.environment import surrounded
+
+    wanted = surrounded(os.environ)
+    if wanted != dict(os.environ) and hasattr(os, "execve"):
+        os.execve(sys.executable, sys.orig_argv, wanted)
 
 
 def _leave(*_: object) -> NoReturn:

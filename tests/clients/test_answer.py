@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from twofold.cli.chat import account
 from twofold.clients.answer import Answer
 from twofold.clients.http import AnswerError
 
@@ -49,6 +50,18 @@ def test_chat_deltas_and_reasoning_are_text() -> None:
     for delta in ({"role": "assistant"}, {"reasoning_content": "hm"}, {"content": "yes"}, {"content": None}):
         answer.body(1.0, f"data: {json.dumps({'choices': [{'delta': delta}]})}\n\n".encode())
     assert (shown, answer.counted) == (["hm", "yes"], 2)
+
+
+def test_where_the_time_went_is_kept() -> None:
+    spent = {"queued_s": 0.001, "prefill_s": 0.25}
+    answer = said(word(), word(), END | {"timing": spent}, "[DONE]", at=2.0)
+    assert answer.timing == spent
+    answer.sent(1.0)
+    assert account(answer) == [
+        "TTFT 1,000 ms, 3 tokens, 4.00 tokens/s",
+        "TBT 500.0 ms at the median, 500.0 ms at most",
+        "where the time went: queued 1.00 ms, prefill 250.0 ms",
+    ]
 
 
 def test_only_the_first_choice_counts() -> None:

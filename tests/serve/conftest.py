@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import select
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ CONFIG = {
     "num_attention_heads": HEADS,
     "num_key_value_heads": 2,
     "vocab_size": VOCAB,
-    "max_position_embeddings": 256,
+    "max_position_embeddings": 512,
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
     "tie_word_embeddings": True,
@@ -114,6 +115,12 @@ def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
         time.sleep(0.02)
 
 
+def first_line(process: "subprocess.Popen[str]", within_s: float = 120.0) -> str:
+    """What a process says first; empty when it has ended without a word."""
+    assert select.select([process.stdout], [], [], within_s)[0], "it said nothing"
+    return process.stdout.readline().strip()
+
+
 @pytest.fixture(scope="session")
 def wait() -> Callable[..., None]:
     return until
@@ -161,14 +168,13 @@ def serving(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
                 text=True,
             )
         assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        server = Server(process, address, log)
         try:
-            yield server
+            server = Server(process, first_line(process), log)
+            with contextlib.closing(server.http):
+                yield server
         finally:
-            server.http.close()
             process.kill()
-            process.wait()
+            process.wait(20)
             process.stdout.close()
 
     return serve

@@ -7,13 +7,14 @@ three tokens, with CRASHONCE before the first token, once; with BROKEN it answer
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from twofold.engine.params import Params
 from twofold.engine.tokens import Tokenizer
 from twofold.errors import SpecError
-from twofold.serve.protocol import Item, Message, Ready, Stats
+from twofold.serve.protocol import Found, Item, Message, Ready, Stats
 from twofold.serve.settings import WorkerSettings
 from twofold.serve.worker import main
 
@@ -36,8 +37,6 @@ class Echo:
             "context": CONTEXT,
             "blocks": 1024,
             "block_tokens": BLOCK,
-            "tokenizer": str(folder),
-            "chat_template": None,
             "eos_ids": [257],
             "vocab": self._tokenizer.size,
         }
@@ -69,6 +68,9 @@ class Echo:
     def step(self) -> list[Item]:
         time.sleep(self._step_s)
         return [self._next(name, request) for name, request in list(self._open.items())]
+
+    def close(self):
+        pass
 
     def stats(self) -> Stats:
         held = sum(-(-len(request["prompt"]) // BLOCK) for request in self._open.values())
@@ -102,9 +104,11 @@ class Echo:
             finish = "length"
         elif request["done"] >= len(echo) and not params.ignore_eos:
             finish = "stop"
+        item: Item = {"id": name, "tokens": [token], "finish": finish}
         if finish:
             del self._open[name]
-        item: Item = {"id": name, "tokens": [token], "finish": finish}
+            decode_s = self._step_s * (request["done"] - 1)
+            item["times"] = {"queued_s": 0.0, "prefill_s": self._step_s, "stall_s": 0.0, "decode_s": decode_s}
         if params.logprobs:
             top = [(token, -0.5), (token + 1, float("-inf"))][: params.top_logprobs]
             item["logprobs"] = [{"chosen": -0.5, "top": top}]
@@ -113,4 +117,10 @@ class Echo:
 
 if __name__ == "__main__":
     step_s, token_s = float(sys.argv[1]), float(sys.argv[2])
-    sys.exit(main(sys.argv[3:], lambda settings: Echo(settings, step_s, token_s)))
+
+    def make(settings: WorkerSettings, found: Callable[[Found], None]) -> Echo:
+        echo = Echo(settings, step_s, token_s)
+        found({"op": "found", "tokenizer": settings.model, "chat_template": None})
+        return echo
+
+    sys.exit(main(sys.argv[3:], make))

@@ -99,7 +99,8 @@ def test_a_full_server_says_so(serving, wait):
         assert reply.json()["error"]["code"] == "queue_full"
         assert int(reply.headers["retry-after"]) >= 1
         assert server.metric("twofold:requests_rejected_total") == 1
-        slow.join()
+        slow.join(20)
+        assert not slow.is_alive()
         assert server.complete("x").status_code == 200
 
 

@@ -9,6 +9,10 @@ ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "o
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": [2]}}\n</tool_call>'
 
 
+def named(name):
+    return {"type": "function", "function": {"name": name}}
+
+
 def test_answer(server):
     reply = server.chat("hällo", temperature=0).json()
     assert reply["object"] == "chat.completion"
@@ -74,13 +78,34 @@ def test_no_tools_when_none_may_be_called(server):
     assert choice["message"]["content"] == CALL
 
 
+@pytest.mark.parametrize("choice", ["required", named("add")])
+def test_a_forced_call_is_read_from_plain_json(server, choice):
+    said = '{"name": "add", "arguments": {"a": 1}}'
+    (answer,) = server.chat(said, tools=[ADD], tool_choice=choice).json()["choices"]
+    assert answer["finish_reason"] == "tool_calls"
+    assert answer["message"]["content"] is None
+    (call,) = answer["message"]["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])) == ("add", {"a": 1})
+
+
 REFUSED = [
     ({"messages": []}, "messages"),
     ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role"),
     ({"messages": [{"role": "user"}]}, "messages.0"),
     ({"messages": [{"role": "user", "content": "x", "audio": 1}]}, "messages.0.audio"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content.0.type"),
-    ({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}, "tool_choice"),
+    ({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}, None),
+    ({"messages": [{"role": "user", "content": "x"}], "tools": [ADD], "tool_choice": "any"}, "tool_choice"),
+    ({"messages": [{"role": "user", "content": "x"}], "tools": [ADD], "tool_choice": named("subtract")}, None),
+    (
+        {
+            "messages": [{"role": "user", "content": "x"}],
+            "tools": [ADD],
+            "tool_choice": "required",
+            "response_format": {"type": "json_object"},
+        },
+        None,
+    ),
     ({"messages": [{"role": "user", "content": "x"}], "top_logprobs": 2}, None),
     ({"messages": [{"role": "user", "content": "x"}], "functions": []}, "functions"),
     ({"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, "max_completion_tokens": 2}, None),
@@ -98,7 +123,7 @@ def test_what_is_wrong_is_named(server, body, param):
 
 
 def test_the_official_client(server):
-    client = openai.OpenAI(base_url=f"{server.address}/v1", api_key="none", max_retries=0)
+    client = openai.OpenAI(base_url=f"{server.address}/v1", api_key="none", max_retries=0, timeout=20)
     with client:
         assert [model.id for model in client.models.list()] == ["echo"]
         message = [{"role": "user", "content": "hello"}]

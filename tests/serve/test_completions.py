@@ -157,3 +157,11 @@ def test_what_breaks_the_engine_is_not_told(server):
     assert "it broke" not in reply.text
     (event,) = server.events("/v1/completions", {"prompt": "BROKEN"})
     assert event["error"]["code"] == "engine_error"
+
+
+def test_where_the_time_went_is_told_on_request(server):
+    parts = {"queued_s", "prefill_s", "stall_s", "decode_s"}
+    body = {"prompt": "hello", "max_tokens": 100, "include_timing": True}
+    assert server.complete("hello", include_timing=True).json()["timing"].keys() == parts
+    assert server.events("/v1/completions", body)[-1]["timing"].keys() == parts
+    assert "timing" not in server.complete("hello").json()

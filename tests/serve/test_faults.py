@@ -5,6 +5,8 @@ import contextlib
 import json
 import os
 import random
+import signal
+import subprocess
 import sys
 
 import httpx
@@ -12,7 +14,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-REQUESTS, AT_ONCE, PROMPTS = int(os.environ.get("TWOFOLD_FAULTS", "200")), 32, 6
+REQUESTS, AT_ONCE, PROMPTS = int(os.environ.get("TWOFOLD_FAULTS", "1000")), 32, 6
+ALL_WITHIN_S = 300
 MALFORMED = (b"", b"{", b'{"prompt": 5}', b"[" * 5000, b'{"prompt": "x", "nonsense": 1}', b"\xff\xff")
 
 
@@ -35,7 +38,8 @@ class Clients:
         async with httpx.AsyncClient(base_url=self._address, timeout=60, trust_env=False, limits=limits) as self._http:
             kinds = [self.good, self.streamed, self.malformed, self.oversized, self.dropped, self.slow, self.late]
             chosen = [self._dice.choices(kinds, weights=[6, 4, 2, 1, 3, 1, 1])[0] for _ in range(REQUESTS)]
-            await asyncio.gather(*(self._one(kind) for kind in chosen))
+            async with asyncio.timeout(ALL_WITHIN_S):
+                await asyncio.gather(*(self._one(kind) for kind in chosen))
 
     async def _one(self, kind):
         async with self._gate:
@@ -63,7 +67,7 @@ class Clients:
         self.refused += 1
 
     async def oversized(self, number):
-        reply = await self._http.post("/v1/completions", json={"prompt": [1] * (300 + number)})
+        reply = await self._http.post("/v1/completions", json={"prompt": [1] * (600 + number)})
         assert reply.status_code == 400
         self.refused += 1
 
@@ -78,7 +82,9 @@ class Clients:
         reader, writer = await self._send({**asked(number), "stream": True, "return_token_ids": True})
         data = b""
         while b"[DONE]" not in data:
-            data += await reader.read(200)
+            got = await asyncio.wait_for(reader.read(200), 30)
+            assert got, "the stream ended early"
+            data += got
             await asyncio.sleep(0.002)
         writer.close()
         await writer.wait_closed()
@@ -102,19 +108,69 @@ class Clients:
         return reader, writer
 
 
-def test_nothing_leaks_and_the_rest_is_right(serving, tiny, wait):
+@pytest.fixture
+def server(serving, tiny):
     worker = {"model": str(tiny), "memory_bytes": 1 << 19, "requests": 600}
     command = [sys.executable, "-m", "twofold.serve.worker"]
     with serving(worker=worker, worker_command=command) as server:
-        answers = [
-            server.complete(**asked(n), return_token_ids=True).json()["choices"][0]["token_ids"] for n in range(PROMPTS)
-        ]
-        clients = Clients(server.address, answers)
-        asyncio.run(clients.run())
-        assert clients.right > REQUESTS / 2
-        assert clients.refused > REQUESTS / 8
-        wait(lambda: server.metric("vllm:kv_cache_usage_perc") == 0)
-        wait(lambda: server.metric("vllm:num_requests_running") + server.metric("vllm:num_requests_waiting") == 0)
-        assert server.metric("twofold:worker_restarts_total") == 0
-        assert server.complete(**asked(0), return_token_ids=True).json()["choices"][0]["token_ids"] == answers[0]
-        assert not [line for line in server.log() if line["level"] not in ("info", "warning")]
+        yield server
+
+
+def answer(server, number):
+    return server.complete(**asked(number), return_token_ids=True).json()["choices"][0]["token_ids"]
+
+
+def idle(server):
+    names = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
+    return all(server.metric(name) == 0 for name in names)
+
+
+async def ends(http, number, stream):
+    """The tokens of a request, or the code of the error with which it has ended."""
+    body = {**asked(number), "max_tokens": 150, "return_token_ids": True, "stream": stream}
+    reply = await http.post("/v1/completions", json=body)
+    if not stream:
+        whole = reply.json()
+        return whole["error"]["code"] if reply.status_code == 503 else whole["choices"][0]["token_ids"]
+    lines = [line.removeprefix("data: ") for line in reply.text.splitlines() if line]
+    assert lines.pop() == "[DONE]"
+    events = [json.loads(line) for line in lines]
+    if "error" in events[-1]:
+        return events[-1]["error"]["code"]
+    return [token for event in events for token in event["choices"][0]["token_ids"]]
+
+
+def test_a_killed_worker_leaves_no_request_open(server, wait):
+    def worker():
+        command = ["pgrep", "-P", str(server.process.pid)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout)
+
+    async def run():
+        async with httpx.AsyncClient(base_url=server.address, timeout=90, trust_env=False) as http:
+            jobs = [asyncio.ensure_future(ends(http, n % PROMPTS, n % 2 == 0)) for n in range(16)]
+            async with asyncio.timeout(60):
+                while server.metric("vllm:generation_tokens_total") < 40:
+                    await asyncio.sleep(0.01)
+                os.kill(worker(), signal.SIGKILL)
+            async with asyncio.timeout(ALL_WITHIN_S):
+                return await asyncio.gather(*jobs)
+
+    ended = asyncio.run(run())
+    assert "worker_lost" in ended
+    assert all(each == "worker_lost" or len(each) == 150 for each in ended)
+    assert server.metric("twofold:worker_restarts_total") == 1
+    wait(lambda: server.http.get("/health").status_code == 200, within_s=120)
+    wait(lambda: idle(server))
+    assert len(answer(server, 0)) == 4
+
+
+def test_nothing_leaks_and_the_rest_is_right(server, wait):
+    answers = [answer(server, number) for number in range(PROMPTS)]
+    clients = Clients(server.address, answers)
+    asyncio.run(clients.run())
+    assert clients.right > REQUESTS / 2
+    assert clients.refused > REQUESTS / 8
+    wait(lambda: idle(server))
+    assert server.metric("twofold:worker_restarts_total") == 0
+    assert answer(server, 0) == answers[0]
+    assert not [line for line in server.log() if line["level"] not in ("info", "warning")]

@@ -21,13 +21,14 @@ class Bytes:
 
 
 class Setting:
-    def __init__(self, choices=1, stop=(), deadline_s=None):
+    def __init__(self, choices=1, stop=(), deadline_s=None, unsaid=()):
         self.now = 0.0
         self.metrics, self.admission = Metrics("m"), Admission(9, None, self.clock)
         self.flights, self.aborted = Flights(), []
         inbox = asyncio.Queue()
         made = [
-            Choice(Flight(str(n), n, [1, 2], {}, inbox), Stream(Bytes(), stop), self.life()) for n in range(choices)
+            Choice(Flight(str(n), n, [1, 2], {}, inbox), Stream(Bytes(), stop), self.life(), unsaid)
+            for n in range(choices)
         ]
         self.generation = Generation(made, inbox, self.flights.add, self.abort, deadline_s)
 
@@ -70,6 +71,23 @@ def test_pieces_come_as_they_arrive_and_the_end_is_counted():
         assert setting.value("vllm:request_queue_time_seconds_sum") == 0.5
         assert setting.generation.generated == 3
         assert setting.generation.ttft_s == 1.0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("finish", "unsaid", "shown"), [("stop", b"E", "xE"), ("length", b"E", "xEE"), ("stop", b"", "xEE")]
+)
+def test_a_token_that_ends_the_text_is_not_in_it(finish, unsaid, shown):
+    async def run():
+        setting = Setting(unsaid=unsaid)
+        with setting.generation:
+            setting.came("0", "xE")
+            setting.came("0", "E", finish)
+            pieces = await setting.pieces()
+            assert "".join(text for _, text, _ in pieces) == shown
+            assert pieces[-1][2] == finish
+        assert setting.generation.generated == 3
 
     asyncio.run(run())
 

@@ -1,5 +1,6 @@
 """What becomes of requests when their worker dies."""
 
+import sys
 import threading
 
 
@@ -44,8 +45,8 @@ def test_a_worker_that_dies_again_and_again_ends_the_server(serving):
     with serving(restarts=2) as server:
         assert server.complete("FATAL").json()["error"]["code"] == "worker_lost"
         assert server.complete("FATAL").json()["error"]["code"] == "no_worker"
-        assert server.process.wait(10) == 1
-        text = server.process.stdout.read()
+        text, _ = server.process.communicate(timeout=20)
+        assert server.process.returncode == 1
         assert "died" in text
         assert "secret" not in text
 
@@ -54,3 +55,20 @@ def test_a_worker_that_cannot_start_ends_the_server(serving):
     with serving(worker={"model": "missing"}) as server:
         assert "model: 'missing'" in server.address
         assert server.process.wait(10) == 1
+
+
+def test_a_tokenizer_that_cannot_be_used_ends_the_server(serving, tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{}")
+    worker = """import sys, time
+from twofold.serve.worker import main
+
+def make(settings, found):
+    found({"op": "found", "tokenizer": settings.model, "chat_template": None})
+    time.sleep(60)
+
+sys.exit(main(sys.argv[1:], make))
+"""
+    command = [sys.executable, "-c", worker]
+    with serving(worker={"model": str(tmp_path)}, worker_command=command) as server:
+        assert "tokenizer" in server.address
+        assert server.process.wait(20) == 1

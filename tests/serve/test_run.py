@@ -1,19 +1,25 @@
 """Starting and stopping."""
 
 import contextlib
+import json
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 
+FAKE_WORKER = Path(__file__).parent / "fake_worker.py"
+
 
 def worker_of(server):
     """The ids of the processes that this server has started."""
-    found = subprocess.run(["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True, check=False)
+    command = ["pgrep", "-P", str(server.process.pid)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     return [int(line) for line in found.stdout.split()]
 
 
@@ -39,7 +45,7 @@ def test_nothing_new_is_taken_while_draining(serving, wait):
         host, port = server.address.removeprefix("http://").split(":")
         time.sleep(0.3)
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((host, int(port)))
+            socket.create_connection((host, int(port)), 10)
         assert server.process.poll() is None
         thread.join(10)
 
@@ -94,6 +100,14 @@ def test_a_worker_ends_with_its_server(serving, wait):
                 return True
 
         wait(ended)
+
+
+def test_a_worker_whose_server_ended_before_it_was_ready_ends(model, tmp_path):
+    server = subprocess.Popen(["true"])
+    server.wait(10)
+    place = [f"ipc://{tmp_path}/nobody", "1", json.dumps({"model": str(model)}), str(server.pid)]
+    worker = subprocess.run([sys.executable, FAKE_WORKER, "0.002", "0", *place], timeout=60)
+    assert worker.returncode == 0
 
 
 def test_a_taken_address_is_one_line(serving):

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import openai
 import pytest
 
 from twofold.engine.params import Params
@@ -16,7 +17,10 @@ from twofold.serve.settings import WorkerSettings  # noqa: E402
 
 @pytest.fixture(scope="module")
 def runner(tiny):
-    made = EngineRunner(WorkerSettings(model=str(tiny), memory_bytes=1 << 20, requests=8))
+    told = []
+    made = EngineRunner(WorkerSettings(model=str(tiny), memory_bytes=1 << 20, requests=8), told.append)
+    template = (tiny / "chat_template.jinja").read_text()
+    assert told == [{"op": "found", "tokenizer": str(tiny), "chat_template": template}]
     yield made
     made.close()
 
@@ -42,7 +46,7 @@ def answers(runner):
 
 def test_says_what_it_serves(runner, tiny):
     about = runner.about()
-    assert (about["model"], about["context"], about["vocab"]) == (tiny.name, 256, 258)
+    assert (about["model"], about["context"], about["vocab"]) == (tiny.name, 512, 258)
     assert about["blocks"] * about["block_tokens"] == (1 << 20) // (2 * 2 * 16 * 4)
     assert about["eos_ids"] == [257]
 
@@ -91,6 +95,43 @@ def test_decodes_that_wait_behind_prompts_are_counted(tiny):
     runner.close()
 
 
+def check_stop_tokens(server, body, direct):
+    """A token that ends the answer is generated and not shown, and ends nothing before ``min_tokens``."""
+
+    def asked(**fields):
+        return server.complete(**{**body, "return_token_ids": True, **fields}).json()["choices"][0]
+
+    last = direct[2]
+    shown = direct.index(last)
+    stopped, cut = asked(stop_token_ids=[last]), asked(max_tokens=shown or 1)
+    assert stopped["token_ids"] == direct[: shown + 1]
+    assert stopped["text"] == (cut["text"] if shown else "")
+    assert stopped["finish_reason"] == "stop"
+    assert len(asked(stop_token_ids=[last], min_tokens=5)["token_ids"]) >= 5
+
+
+def check_forced_calls(server):
+    """With random weights only the grammar can have brought the calls about."""
+    parameters = {"properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
+    add = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", **parameters}}}
+    client = openai.OpenAI(base_url=f"{server.address}/v1", api_key="none", max_retries=0, timeout=60)
+    blank = server.post("/tokenize", {"prompt": " \n"}).json()["tokens"]
+    with client:
+        for choice in ("required", {"type": "function", "function": {"name": "add"}}):
+            (given,) = client.chat.completions.create(
+                model="echo",
+                messages=[{"role": "user", "content": "x"}],
+                tools=[add],
+                tool_choice=choice,
+                parallel_tool_calls=False,
+                logit_bias={str(token): -100 for token in blank},
+            ).choices
+            (call,) = given.message.tool_calls
+            assert given.finish_reason == "tool_calls"
+            assert call.function.name == "add"
+            assert json.loads(call.function.arguments)["a"] in (1, 2)
+
+
 def test_a_served_model_answers_as_the_engine_does(serving, runner, tiny, tmp_path):
     runner.add(message("direct", tokens=(5, 6, 7), max_tokens=6))
     direct = [token for item in answers(runner) for token in item["tokens"]]
@@ -104,8 +145,10 @@ def test_a_served_model_answers_as_the_engine_does(serving, runner, tiny, tmp_pa
         chosen = server.complete([5, 6], temperature=1.0, guided_choice=["yes", "no"]).json()["choices"][0]
         assert chosen["text"] in ("yes", "no")
         assert chosen["finish_reason"] == "stop"
+        check_stop_tokens(server, {**body, "prompt": [5, 6, 7]}, direct)
+        check_forced_calls(server)
         assert server.metric("twofold:step_tokens_total") > 0
         assert server.stop() == 0
     events = [json.loads(line)["event"] for line in decisions.read_text().splitlines()]
     assert events[0] == "start"
-    assert events.count("arrive") == 3
+    assert events.count("arrive") == 8

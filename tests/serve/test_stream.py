@@ -12,7 +12,7 @@ def request(server, fields):
     """Send a completion request over a bare socket."""
     body = json.dumps(fields)
     host, port = server.address.removeprefix("http://").split(":")
-    connection = socket.create_connection((host, int(port)))
+    connection = socket.create_connection((host, int(port)), 10)
     head = f"POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
     connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
     return connection
@@ -52,7 +52,9 @@ def test_a_slow_reader_holds_up_nobody(server, wait):
     late.settimeout(10)
     data = b""
     while b"[DONE]" not in data:
-        data += late.recv(1 << 20)
+        got = late.recv(1 << 20)
+        assert got, "the stream ended early"
+        data += got
     assert data.count(b'"text"') == 2000
     late.close()
 
@@ -80,4 +82,5 @@ def test_health_answers_while_a_long_prompt_is_computed(slow, wait):
         times.append(time.perf_counter() - began)
     assert long.is_alive()
     assert sorted(times)[len(times) // 2] < 0.05
-    long.join()
+    long.join(20)
+    assert not long.is_alive()

@@ -3,6 +3,7 @@
 import os
 
 from twofold.errors import SpecError
+from twofold.serve.link import worker_environment
 from twofold.serve.protocol import pack, unpack
 from twofold.serve.worker import Loop
 
@@ -65,7 +66,7 @@ def add(name):
 
 def test_tokens_go_out_after_each_step_and_stop_ends_it():
     runner, socket = Runner(), Socket([add("a"), add("b")], [], [{"op": "stop"}])
-    Loop(runner, socket).run()
+    Loop(runner, socket, os.getppid()).run()
     items = [item for message in socket.sent for item in message["items"]]
     assert [(item["id"], item["tokens"]) for item in items] == [("a", [1]), ("b", [1]), ("a", [2]), ("b", [2])]
     assert socket.sent[0]["stats"] == {"running": 2}
@@ -74,7 +75,7 @@ def test_tokens_go_out_after_each_step_and_stop_ends_it():
 
 def test_a_refusal_is_told_and_the_others_go_on():
     socket = Socket([add("bad"), add("a")], [], [{"op": "stop"}])
-    Loop(Runner(), socket).run()
+    Loop(Runner(), socket, os.getppid()).run()
     first = socket.sent[0]["items"][0]
     assert (first["id"], first["finish"], first["refused"]) == ("bad", "error", True)
     assert "another" in first["message"]
@@ -83,12 +84,27 @@ def test_a_refusal_is_told_and_the_others_go_on():
 
 def test_an_abort_comes_before_the_next_step():
     runner, socket = Runner(), Socket([add("a")], [{"op": "abort", "id": "a"}], [{"op": "stop"}])
-    Loop(runner, socket).run()
+    Loop(runner, socket, os.getppid()).run()
     assert runner.aborted == ["a"]
     assert runner.steps == 1
 
 
 def test_it_ends_when_nobody_is_left_to_listen(monkeypatch):
-    loop = Loop(Runner(), Socket())
+    loop = Loop(Runner(), Socket(), os.getppid())
     monkeypatch.setattr(os, "getppid", lambda: 1_000_000)
     loop.run()
+
+
+def environment(monkeypatch, **given):
+    for name in ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    return worker_environment(3)
+
+
+def test_idle_threads_of_a_worker_sleep_unless_the_operator_says_otherwise(monkeypatch):
+    assert environment(monkeypatch)["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert environment(monkeypatch)["OMP_NUM_THREADS"] == "3"
+    assert environment(monkeypatch)["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
+    assert environment(monkeypatch, OMP_WAIT_POLICY="ACTIVE")["OMP_WAIT_POLICY"] == "ACTIVE"

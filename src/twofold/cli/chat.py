@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +36,15 @@ System = Annotated[str | None, typer.Option(metavar="TEXT", help="The system pro
 Temperature = Annotated[float | None, typer.Option(metavar="T", help="Sampling temperature; 0 is greedy.")]
 MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Longest answer, in tokens.", min=1)]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of the sampling.")]
+Timing = Annotated[
+    bool, typer.Option("--timing", metavar="", help="Say on standard error where the time went; for Twofold's servers.")
+]
+Deploy = Annotated[
+    str | None, typer.Option(metavar="DEPLOYMENT|PLAN.json", help="With MODEL, what it is served under.")
+]
+Cost = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="With MODEL, the step times that it is served with.", dir_okay=False)
+]
 
 
 def run(
@@ -44,14 +54,17 @@ def run(
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
     seed: Seed = None,
+    timing: Timing = False,
+    deploy: Deploy = None,
+    cost: Cost = None,
 ) -> None:
     """Talk with a model: turn by turn on a terminal; in a pipe, standard input is one prompt."""
     from twofold.clients.conversation import Conversation
     from twofold.clients.http import AnswerError
 
-    fields = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+    fields = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, "include_timing": timing or None}
     given = {name: value for name, value in fields.items() if value is not None}
-    with address(where) as url:
+    with address(where, {"--deploy": deploy, "--cost": cost}) as url:
         try:
             conversation = Conversation(url, model, os.environ.get(KEY), given)
             conversation.system = system
@@ -64,19 +77,25 @@ def run(
 
 
 @contextmanager
-def address(where: str) -> Iterator[str]:
-    """The URL ``where``, or that of a server of the model ``where``, which ends with the block."""
+def address(where: str, flags: Mapping[str, object]) -> Iterator[str]:
+    """The URL ``where``, or that of a server of the model ``where``, which ends with the block.
+
+    ``flags`` are those of ``twofold serve``, None where not given. SpecError for a flag beside a URL.
+    """
     from twofold.clients.local import served
     from twofold.clients.target import is_url
 
+    given = {flag: str(value) for flag, value in flags.items() if value is not None}
     if is_url(where):
+        for flag, value in given.items():
+            raise SpecError(flag, value, "accepted: with a MODEL, not with the URL of a server that runs")
         yield where
         return
     with ExitStack() as until_the_end:
         with progress() as report:
             if report is not None:
                 report(0, 1, f"starting a server of {where}")
-            url = until_the_end.enter_context(served(where))
+            url = until_the_end.enter_context(served(where, [word for pair in given.items() for word in pair]))
         yield url
 
 
@@ -85,8 +104,10 @@ def answer_once(conversation: "Conversation") -> None:
     text = sys.stdin.read().strip()
     if not text:
         raise SpecError("standard input", "", "a prompt is needed")
-    conversation.say(text, write)
+    answer = conversation.say(text, write)
     print()
+    if answer.timing is not None:
+        print("\n".join(account(answer)), file=sys.stderr)
 
 
 def talk(conversation: "Conversation") -> None:
@@ -110,7 +131,10 @@ def talk(conversation: "Conversation") -> None:
             print(obey(conversation, line))
         elif line:
             try:
-                print(f"\n[{timing(conversation.say(line, write))}]")
+                answer = conversation.say(line, write)
+                print(f"\n[{pace(answer)}]")
+                if answer.timing is not None:
+                    print("\n".join(f"[{line}]" for line in account(answer)[1:]))
             except KeyboardInterrupt:
                 print("\n[stopped]")
             except AnswerError as failure:
@@ -129,7 +153,15 @@ def obey(conversation: "Conversation", line: str) -> str:
     return HELP
 
 
-def timing(answer: "Answer") -> str:
+def account(answer: "Answer") -> list[str]:
+    """How fast an answer came, how even, and where the time went."""
+    gaps, parts = sorted(answer.gaps()), answer.timing or {}
+    even = f"TBT {milliseconds(gaps[len(gaps) // 2])} ms at the median, {milliseconds(gaps[-1])} ms at most"
+    spent = ", ".join(f"{name.removesuffix('_s')} {milliseconds(seconds)} ms" for name, seconds in parts.items())
+    return [pace(answer), *([even] if gaps else []), f"where the time went: {spent}"]
+
+
+def pace(answer: "Answer") -> str:
     """How fast an answer came."""
     assert answer.sent_s is not None
     first = milliseconds(answer.times[0] - answer.sent_s)

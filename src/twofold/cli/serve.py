@@ -23,7 +23,10 @@ Model = Annotated[
 ]
 Deploy = Annotated[
     str,
-    typer.Option(metavar="DEPLOYMENT", help='How the scheduler fills a step, such as "1B,chunked=512" or 1B,mixed.'),
+    typer.Option(
+        metavar="DEPLOYMENT|PLAN.json",
+        help='How the scheduler fills a step, such as "1B,chunked=512", or the best of a plan that was saved.',
+    ),
 ]
 Device = Annotated[str, typer.Option(metavar="cpu|cuda", help="Where the model runs.", rich_help_panel=ENGINE)]
 Dtype = Annotated[str, typer.Option(metavar="TYPE", help="fp32 or bf16.", rich_help_panel=ENGINE)]
@@ -44,6 +47,10 @@ Decisions = Annotated[
         metavar="OUT.jsonl", help="Log each decision of the scheduler.", rich_help_panel=ENGINE, dir_okay=False
     ),
 ]
+Cost = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Step times, such as those of profile.", rich_help_panel=ENGINE, dir_okay=True),
+]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.", rich_help_panel=LISTEN)]
 Port = Annotated[int, typer.Option(metavar="N", help="Where to listen; 0 takes a free one.", rich_help_panel=LISTEN)]
 ServedName = Annotated[
@@ -60,6 +67,14 @@ KeyFile = Annotated[
 ]
 LogLevel = Annotated[
     str, typer.Option(metavar="LEVEL", help=f"JSON lines on stderr: {', '.join(LOG_LEVELS)}.", rich_help_panel=LISTEN)
+]
+Otlp = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Send a trace of each request to this OpenTelemetry collector; OTEL_EXPORTER_OTLP_ENDPOINT works too.",
+        rich_help_panel=LISTEN,
+    ),
 ]
 MaxQueue = Annotated[
     int, typer.Option(metavar="N", help="Most requests without a first token; then 429.", rich_help_panel=LIMITS)
@@ -91,12 +106,14 @@ def run(
     memory: Memory = None,
     context: Context = None,
     threads: Threads = None,
+    cost: Cost = None,
     log_decisions: Decisions = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     served_name: ServedName = None,
     api_key_file: KeyFile = None,
     log_level: LogLevel = "warning",
+    otlp: Otlp = None,
     max_queue: MaxQueue = 256,
     max_body: MaxBody = "4MB",
     max_prompt: MaxPrompt = None,
@@ -105,26 +122,25 @@ def run(
     slo: Slo = None,
 ) -> None:
     """Serve a model over an OpenAI-compatible API, under one of the policies."""
-    _check_installed()
+    _check(log_level)
     from twofold.serve.keys import read_keys
     from twofold.serve.settings import Settings, WorkerSettings, served_group
     from twofold.spec.quantity import parse_bytes, parse_duration
 
-    if log_level not in LOG_LEVELS:
-        raise SpecError("--log-level", log_level, ", ".join(LOG_LEVELS))
     worker = WorkerSettings(
         model=model,
-        deployment=deploy,
+        deployment=(deployment := _deployment(deploy)),
         device=device,
         dtype=dtype,
         quantize=quantize,
         memory_bytes=None if memory is None else parse_bytes(memory, "--memory"),
         context=context,
         threads=threads,
-        log_decisions=None if log_decisions is None else str(log_decisions.absolute()),
+        log_decisions=_absolute(log_decisions),
         slo=slo,
+        cost=_absolute(cost),
         log_level=log_level,
-        requests=max_queue + served_group(deploy).max_batch,
+        requests=max_queue + served_group(deployment).max_batch,
     )
     settings = Settings(
         worker=worker,
@@ -137,9 +153,23 @@ def run(
         deadline_s=None if deadline is None else parse_duration(deadline, "--deadline"),
         drain_s=parse_duration(drain, "--drain"),
         ttft_slo_s=_ttft(slo),
+        otlp=otlp,
         keys=read_keys(api_key_file),
     )
     _serve(settings)
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
+
+
+def _deployment(text: str) -> str:
+    """The text of a deployment, or that of the best of a plan file."""
+    if not text.endswith(".json"):
+        return text
+    from twofold.plan.document import read_plan
+
+    return str(read_plan(text).deployment)
 
 
 def _ttft(slo: str | None) -> float | None:
@@ -181,9 +211,11 @@ def _announce(address: str, service: "Service") -> None:
     print(facts(lines), flush=True)
 
 
-def _check_installed() -> None:
+def _check(log_level: str) -> None:
     from importlib.util import find_spec
 
     missing = [name for name in ("starlette", "uvicorn", "httptools", "zmq", "torch") if find_spec(name) is None]
     if missing:
         raise SpecError("serve", ", ".join(missing), f"these packages are needed: {NEEDED}")
+    if log_level not in LOG_LEVELS:
+        raise SpecError("--log-level", log_level, ", ".join(LOG_LEVELS))

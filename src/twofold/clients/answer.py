@@ -15,7 +15,8 @@ class Answer:
 
     ``times`` are the stamps (seconds) at which tokens came and ``counts`` how many came at each; ``sent_s`` is None
     until the request was written. A chunk counts as the tokens by which its ``usage`` has grown, where the server says
-    so in every chunk, else as one token when it has text.
+    so in every chunk, else as one token when it has text. ``timing`` is where the time went, in seconds by part, as a
+    server of ours says when it is asked.
     """
 
     def __init__(self, show: Callable[[str], None] | None = None) -> None:
@@ -25,6 +26,7 @@ class Answer:
         self.finish: str | None = None
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
+        self.timing: dict[str, float] | None = None
         self._show, self._events = show, Events()
         self._counted, self._done = 0, False
         self._broken: str | None = None
@@ -81,7 +83,7 @@ class Answer:
             self._broken = f"not a completion chunk: {data[:60]!r}"
 
     def _chunk(self, stamp: float, chunk: dict[str, Any]) -> None:
-        usage = chunk.get("usage")
+        usage, self.timing = chunk.get("usage"), chunk.get("timing") or self.timing
         if usage is not None:
             self.prompt_tokens, self.completion_tokens = int(usage["prompt_tokens"]), int(usage["completion_tokens"])
         for choice in chunk.get("choices", ())[:1]:

@@ -16,21 +16,21 @@ from twofold.clients.http import AnswerError, Client
 from twofold.clients.target import Target
 from twofold.errors import SpecError
 
-COMMAND = (sys.executable, "-m", "twofold", "serve")
+COMMAND = (sys.executable, "-P", "-m", "twofold", "serve")
 HOST = "127.0.0.1"
 POLL_S = 0.1
 PATIENCE_S = 10.0
 
 
 @contextmanager
-def served(model: str, command: Sequence[str] = COMMAND) -> Iterator[str]:
-    """The URL of a ``twofold serve MODEL`` that is ready, and that ends with the block.
+def served(model: str, flags: Sequence[str] = (), command: Sequence[str] = COMMAND) -> Iterator[str]:
+    """The URL of a ``twofold serve MODEL`` with ``flags`` that is ready, and that ends with the block.
 
     It is in a session of its own, so that an interrupt from the keyboard does not reach it. SpecError with its last
     words when it ends before it is ready.
     """
     port = free_port()
-    arguments = [*command, model, "--host", HOST, "--port", str(port)]
+    arguments = [*command, model, *flags, "--host", HOST, "--port", str(port)]
     with tempfile.TemporaryFile() as words:
         server = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True

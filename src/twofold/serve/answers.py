@@ -13,6 +13,7 @@ from twofold.serve.generation import Generation, Piece
 from twofold.serve.replies import JsonReply
 from twofold.serve.schema import Sampling, StreamOptions
 from twofold.serve.stream import DONE, EventStream, event, while_connected
+from twofold.serve.told import Told
 
 
 class Answer(ABC):
@@ -26,7 +27,7 @@ class Answer(ABC):
 
     def __init__(self, request_id: str, name: str, body: Sampling, generation: Generation, prompt_tokens: int) -> None:
         self.body, self.generation = body, generation
-        self._prompt_tokens = prompt_tokens
+        self._id, self._name, self._prompt_tokens = request_id, name, prompt_tokens
         self._head = {"id": request_id, "created": int(time.time()), "model": name}
         self._options = body.stream_options or StreamOptions()
 
@@ -45,6 +46,7 @@ class Answer(ABC):
     async def reply(self, request: Request) -> Response:
         """The response to ``request``: a stream, or a reply once all is there."""
         log: dict[str, Any] = request.state.log
+        self._traces, self._headers = request.app.state.service.traces, request.headers
         log |= {"prompt_tokens": self._prompt_tokens, "stream": self.body.stream}
         if self.body.user is not None:
             log["user"] = self.body.user
@@ -57,9 +59,12 @@ class Answer(ABC):
         try:
             async for piece in self.generation.pieces():
                 self.collect(piece)
+        except ApiError as error:
+            log["code"] = error.code
+            raise
         finally:
             self._note(log)
-        return {**self._head, "object": self.kind, "choices": self.choices(), "usage": self._usage()}
+        return {**self._head, "object": self.kind, "choices": self.choices(), **self._account()}
 
     async def _events(self, log: dict[str, Any]) -> AsyncGenerator[bytes, None]:
         try:
@@ -67,8 +72,8 @@ class Answer(ABC):
                 chunks = list(self.chunks(piece))
                 if chunks:
                     yield b"".join(map(self._event, chunks))
-            if self._options.include_usage:
-                yield event({**self._head, "object": self.chunk_kind, "choices": [], "usage": self._usage()})
+            if self._options.include_usage or self.body.include_timing:
+                yield event({**self._head, "object": self.chunk_kind, "choices": [], **self._account()})
         except ApiError as error:
             log["code"] = error.code
             yield event(error.body())
@@ -84,6 +89,11 @@ class Answer(ABC):
             chunk["usage"] = None
         return event(chunk)
 
+    def _account(self) -> dict[str, Any]:
+        """What it took: tokens, and on request where the time of the first choice went, in seconds."""
+        timing = {"timing": self.generation.times} if self.body.include_timing else {}
+        return {"usage": self._usage(), **timing}
+
     def _usage(self) -> dict[str, int]:
         generated = self.generation.generated
         return {
@@ -96,3 +106,8 @@ class Answer(ABC):
         log |= {"output_tokens": self.generation.generated, "ttft_s": self.generation.ttft_s}
         if self.generation.times is not None:
             log["times"] = self.generation.times
+        if self._traces is not None:
+            told = Told(
+                self.kind, self._name, self._id, self.body, self._prompt_tokens, self.generation, log.get("code")
+            )
+            self._traces.record(told, self._headers)

@@ -13,6 +13,7 @@ from twofold.engine.tool_calls import Delta, Parser
 from twofold.serve.answers import Answer
 from twofold.serve.body import read_body
 from twofold.serve.chat_schema import ChatRequest
+from twofold.serve.forced_calls import call_parser
 from twofold.serve.generation import Generation, Piece
 from twofold.serve.logprobs import chat_logprobs, joined
 from twofold.serve.params import sampling_params
@@ -73,6 +74,8 @@ class ChatAnswer(Answer):
         tools = self.body.offered_tools()
         if not tools:
             return None
+        if forced := self.body.forced_tools():
+            return [call_parser(forced) for _ in range(self.body.n)]
         names = [tool["function"]["name"] for tool in tools]
         return [self._texts.parser(names, self.body.parallel_tool_calls) for _ in range(self.body.n)]
 

@@ -78,6 +78,19 @@ class Tool(Body):
     function: Function
 
 
+class NamedFunction(Body):
+    """A function by its name."""
+
+    name: Text
+
+
+class NamedTool(Body):
+    """The tool that the answer must call."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
 class ChatRequest(Sampling):
     """A conversation to be continued."""
 
@@ -87,7 +100,7 @@ class ChatRequest(Sampling):
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     tools: list[Tool] | None = None
-    tool_choice: Literal["auto", "none"] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool = True
     add_generation_prompt: bool = True
     chat_template_kwargs: dict[str, Any] | None = None
@@ -100,6 +113,10 @@ class ChatRequest(Sampling):
             raise ValueError("top_logprobs is for logprobs: true")
         if self.tool_choice is not None and not self.tools:
             raise ValueError("tool_choice is for requests with tools")
+        if isinstance(self.tool_choice, NamedTool) and not self.forced_tools():
+            raise ValueError("tool_choice names a function that is not among tools")
+        if self.forced_tools() and self.is_bound():
+            raise ValueError("tool_choice binds the answer, and so does response_format or a guided field; give one")
         return self
 
     def limit(self) -> int | None:
@@ -111,3 +128,10 @@ class ChatRequest(Sampling):
         if not self.tools or self.tool_choice == "none":
             return None
         return [tool.model_dump(exclude_none=True) for tool in self.tools]
+
+    def forced_tools(self) -> list[dict[str, Any]]:
+        """The tools of which the answer must call one; none when it need not call any."""
+        offered = self.offered_tools() or []
+        if isinstance(self.tool_choice, NamedTool):
+            return [tool for tool in offered if tool["function"]["name"] == self.tool_choice.function.name]
+        return offered if self.tool_choice == "required" else []

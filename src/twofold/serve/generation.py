@@ -1,7 +1,7 @@
 """The choices of one HTTP request under way: tokens come in from the worker, pieces of text go out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -24,25 +24,27 @@ class Piece(NamedTuple):
 
 
 class Choice:
-    """One flight with its text and its times."""
+    """One flight with its text and its times. A token of ``unsaid`` that ends it does not show in the text."""
 
-    def __init__(self, flight: Flight, stream: Stream, life: Life) -> None:
-        self.flight, self.life = flight, life
+    def __init__(self, flight: Flight, stream: Stream, life: Life, unsaid: Collection[int] = ()) -> None:
+        self.flight, self.life, self._unsaid = flight, life, frozenset(unsaid)
         self._stream = stream
         self.ended = False
+        self.finish: str | None = None
         self.times: dict[str, float] | None = None
 
     def take(self, item: Item) -> Piece:
         """Turn what has come into a piece; a stop string ends the choice before the worker does."""
         tokens, finish = item["tokens"], item["finish"]
         self.life.got(len(tokens))
-        text = "".join(map(self._stream.push, tokens))
+        ended = finish == "stop" and bool(tokens) and tokens[-1] in self._unsaid
+        text = "".join(map(self._stream.push, tokens[:-1] if ended else tokens))
         if finish is not None:
             text += self._stream.finish()
         if self._stream.stopped:
             finish = "stop"
         if finish is not None:
-            self.ended = True
+            self.ended, self.finish = True, finish
             self.times = item.get("times")
         return Piece(self.flight.index, text, tokens, item.get("logprobs") or [], finish)
 
@@ -77,6 +79,16 @@ class Generation:
             if not choice.ended:
                 self._abort(choice.flight)
             choice.life.end("error" if isinstance(error, ApiError) and error.status >= 500 else "abort")
+
+    @property
+    def choices(self) -> list[Choice]:
+        """All choices, in the order of their index."""
+        return list(self._choices.values())
+
+    @property
+    def arrived_s(self) -> float:
+        """When the request came, by ``time.perf_counter``."""
+        return self._choices[0].life.arrived_s
 
     @property
     def generated(self) -> int:

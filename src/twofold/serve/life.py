@@ -29,6 +29,16 @@ class Life:
         self._metrics.request_prompt_tokens.observe(self._prompt)
 
     @property
+    def arrived_s(self) -> float:
+        """When the request came, in the time of the clock."""
+        return self._arrived
+
+    @property
+    def last_s(self) -> float:
+        """When the last token came; the arrival before the first."""
+        return self._last
+
+    @property
     def ttft_s(self) -> float | None:
         """Arrival to first token; None before it."""
         return None if self._first is None else self._first - self._arrived

@@ -19,33 +19,36 @@ from typing import cast
 import zmq
 import zmq.asyncio
 
+from twofold.engine.environment import surrounded
 from twofold.serve.errors import UNAVAILABLE, ApiError, ServeError
 from twofold.serve.flight import Flight, Flights
 from twofold.serve.logs import log, logger
-from twofold.serve.protocol import ABORT, FATAL, OUT, READY, STOP, Message, Ready, Stats, pack, unpack
+from twofold.serve.protocol import ABORT, FATAL, FOUND, OUT, READY, STOP, Found, Message, Ready, Stats, pack, unpack
 from twofold.serve.settings import WORKER_MODULE, Settings
 
 STOP_WITHIN_S = 5.0
 FORGIVEN_AFTER_S = 300.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
+STANDARD_ERROR = 2
 
 
 class WorkerLink:
     """One worker process and its flights.
 
-    ``state`` is ``loading``, ``ready``, ``restarting`` or ``stopped``. ``on_ready`` is called at each start of a
-    worker, ``on_stats`` with each report of its scheduler, ``on_restart`` when one has died.
+    ``state`` is ``loading``, ``ready``, ``restarting`` or ``stopped``. ``on_found`` and ``on_ready`` are called at each
+    start of a worker, ``on_stats`` with each report of its scheduler, ``on_restart`` when one has died.
     """
 
     def __init__(
         self,
         settings: Settings,
+        on_found: Callable[[Found], None],
         on_ready: Callable[[Ready], None],
         on_stats: Callable[[Stats], None],
         on_restart: Callable[[], None],
     ) -> None:
         self._settings = settings
-        self._on_ready, self._on_stats, self._on_restart = on_ready, on_stats, on_restart
+        self._on_found, self._on_ready, self._on_stats, self._on_restart = on_found, on_ready, on_stats, on_restart
         self._folder = Path(tempfile.mkdtemp(prefix="twofold-"))
         self._address = f"ipc://{self._folder / 'worker'}"
         self._context = zmq.asyncio.Context()
@@ -53,7 +56,7 @@ class WorkerLink:
         self._flights = Flights()
         self._process: asyncio.subprocess.Process | None = None
         self._epoch, self._deaths = 0, list[float]()
-        self._failure = ""
+        self._failure = self._refusal = ""
         self.state = "loading"
 
     async def run(self) -> None:
@@ -95,6 +98,11 @@ class WorkerLink:
                 await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
         self.kill()
 
+    def refuse(self, message: str) -> None:
+        """End the service, as what the worker has cannot be served; :meth:`run` raises ServeError with ``message``."""
+        self._refusal = message
+        self.kill()
+
     def kill(self) -> None:
         """End the worker without a word."""
         if self._process is not None and self._process.returncode is None:
@@ -105,14 +113,17 @@ class WorkerLink:
         """Start a worker and wait for its end; then say what becomes of its flights."""
         self._epoch += 1
         self._process = await asyncio.create_subprocess_exec(
-            *self._command(), stdin=asyncio.subprocess.DEVNULL, env=self._environment()
+            *self._command(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=STANDARD_ERROR,
+            env=worker_environment(self._settings.worker.threads),
         )
         code = await self._process.wait()
         await self._drain()
         if self.state == "stopped":
             return
-        if self.state == "loading":
-            self._give_up(self._failure or f"the worker ended with code {code} before it was ready")
+        if self.state == "loading" or self._refusal:
+            self._give_up(self._refusal or self._failure or f"the worker ended with code {code} before it was ready")
         self.state = "restarting"
         log("worker lost", epoch=self._epoch, exit_code=code, message=self._failure)
         self._on_restart()
@@ -120,12 +131,8 @@ class WorkerLink:
         await asyncio.sleep(self._pause_s())
 
     def _command(self) -> list[str]:
-        program = self._settings.worker_command or (sys.executable, "-m", WORKER_MODULE)
-        return [*program, self._address, str(self._epoch), json.dumps(asdict(self._settings.worker))]
-
-    def _environment(self) -> dict[str, str]:
-        threads = self._settings.worker.threads
-        return dict(os.environ) | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
+        program = self._settings.worker_command or (sys.executable, "-P", "-m", WORKER_MODULE)
+        return [*program, self._address, str(self._epoch), json.dumps(asdict(self._settings.worker)), str(os.getpid())]
 
     def _pause_s(self) -> float:
         """How long to wait before the next start, longer after each death of late; ServeError after too many."""
@@ -162,6 +169,8 @@ class WorkerLink:
             self._flights.deliver(message["items"])
             if message.get("stats") is not None:
                 self._on_stats(message["stats"])
+        elif op == FOUND:
+            self._on_found(cast("Found", message))
         elif op == READY and self.state != "stopped":
             self.state, self._failure = "ready", ""
             self._on_ready(cast("Ready", message))
@@ -177,3 +186,8 @@ class WorkerLink:
         self._socket.close(linger=0)
         self._context.term()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def worker_environment(threads: int | None) -> dict[str, str]:
+    """The environment of a worker: that of this process with what its engine wants."""
+    return surrounded(os.environ) | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})

@@ -32,7 +32,7 @@ def write_logs_to(stream: TextIO, level: str) -> None:
     """Send the logs of the service and of its HTTP library, from ``level`` (such as ``info``) on, to ``stream``."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    for name in ("twofold", "uvicorn", "asyncio"):
+    for name in ("twofold", "uvicorn", "asyncio", "opentelemetry"):
         root = logging.getLogger(name)
         root.handlers, root.propagate = [handler], False
         root.setLevel("WARNING" if name == "uvicorn" and level == "info" else level.upper())

@@ -6,6 +6,7 @@ from twofold.errors import SpecError
 from twofold.serve.chat_schema import ChatRequest
 from twofold.serve.completion_schema import CompletionRequest
 from twofold.serve.errors import from_spec
+from twofold.serve.forced_calls import call_grammar
 from twofold.serve.schema import JsonBySchema, JsonObject, Sampling
 
 CLIENT_NAMES = {"stop_ids": "stop_token_ids", "include_stop": "include_stop_str_in_output"}
@@ -50,6 +51,12 @@ def _top(body: ChatRequest | CompletionRequest) -> int:
 
 def grammar_of(body: Sampling) -> Grammar | None:
     """What binds the answer, if anything does; ApiError 400 names the field that holds it."""
+    forced = body.forced_tools() if isinstance(body, ChatRequest) else []
+    if forced:
+        try:
+            return call_grammar(forced)
+        except SpecError as error:
+            raise from_spec(error, "tools") from None
     for field, make in (
         ("response_format", _of_format),
         ("structured_outputs", _of_structured),

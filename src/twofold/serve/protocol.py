@@ -1,9 +1,10 @@
 """What the HTTP process and a worker say to each other: msgpack maps over ZeroMQ, one map a message.
 
 To the worker: ``add`` (id, tokens, params, priority, deadline_s), ``abort`` (id), ``stats``, ``stop``. From it:
-``hello`` (epoch), ``ready`` (what it serves), ``out`` (items, and now and then stats), ``fatal`` (message). An item is
-the tokens that one request has got in a step: id, tokens, finish, and where asked for logprobs. Token ids are
-integers, times seconds; whoever gets a message about a request that it does not know ignores it.
+``found`` (which files its model has, before it is loaded), ``ready`` (what it serves), ``out`` (items, and now and
+then stats), ``fatal`` (message). An item is the tokens that one request has got in a step: id, tokens, finish, and
+where asked for logprobs. Token ids are integers, times seconds; whoever gets a message about a request that it does
+not know ignores it.
 """
 
 from typing import Any, TypedDict, cast
@@ -12,7 +13,7 @@ import msgpack
 
 Message = dict[str, Any]
 ADD, ABORT, STATS, STOP = "add", "abort", "stats", "stop"
-HELLO, READY, OUT, FATAL = "hello", "ready", "out", "fatal"
+FOUND, READY, OUT, FATAL = "found", "ready", "out", "fatal"
 FINISHES = ("stop", "length", "abort", "error")
 TopLogprob = tuple[int, float]
 """A token id and its log probability."""
@@ -42,16 +43,22 @@ class Item(TypedDict, total=False):
     refused: bool
 
 
+class Found(TypedDict):
+    """The folder with the tokenizer of a model, and the chat template that takes the place of its own."""
+
+    op: str
+    tokenizer: str
+    chat_template: str | None
+
+
 class Ready(TypedDict):
-    """What a worker serves: the model, its longest context in tokens, the KV blocks, and where the tokenizer is."""
+    """What a worker serves: the model, its longest context in tokens, the KV blocks."""
 
     op: str
     model: str
     context: int
     blocks: int
     block_tokens: int
-    tokenizer: str
-    chat_template: str | None
     eos_ids: list[int]
     vocab: int
 

@@ -85,6 +85,8 @@ class _Server:
             worker.cancel()
         else:
             await self._service.link.stop()
+            if self._service.traces is not None:
+                await asyncio.to_thread(self._service.traces.close)
         (result,) = await asyncio.gather(worker, return_exceptions=True)
         if isinstance(result, ServeError):
             raise result

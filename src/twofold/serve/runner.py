@@ -2,22 +2,24 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TextIO
 
+from twofold.cost.profile_file import read_specs
+from twofold.cost.tables import read_costs
 from twofold.engine.decisions import DecisionLog
 from twofold.engine.engine import Engine
 from twofold.engine.grammar import Grammars
-from twofold.engine.load import load
+from twofold.engine.load import chat_template, load, located
 from twofold.engine.outputs import Output
 from twofold.engine.params import Params
 from twofold.engine.pool import Pool
 from twofold.engine.sampling import Sampler
-from twofold.engine.tokens import Tokenizer
 from twofold.errors import SpecError
 from twofold.serve.logs import log
 from twofold.serve.memory import free_memory
-from twofold.serve.protocol import READY, Item, Message, Ready, Stats
+from twofold.serve.protocol import FOUND, READY, Found, Item, Message, Ready, Stats
 from twofold.serve.settings import WorkerSettings, served_group
 from twofold.spec import catalog
 from twofold.spec.device import Device
@@ -28,36 +30,38 @@ WARM_UP_BLOCKS, WARM_UP_PROMPT = 16, [1, 2, 3]
 
 
 class EngineRunner:
-    """Loads the model and owns its engine; SpecError, in one line, for what cannot be loaded or served."""
+    """Loads the model and owns its engine; SpecError, in one line, for what cannot be loaded or served.
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    ``found`` hears which files the model has before its weights are read.
+    """
+
+    def __init__(self, settings: WorkerSettings, found: Callable[[Found], None] | None = None) -> None:
         self._settings, self._group = settings, served_group(settings.deployment)
-        device = costed_device(self._group, settings.device)
+        self._cost = None if settings.cost is None else read_costs(settings.cost)
+        device, tell = costed_device(self._group, settings.device, settings.cost), _log_tenths()
+        folder, self._name = located(settings.model, tell)
+        if found is not None:
+            found({"op": FOUND, "tokenizer": str(folder), "chat_template": chat_template(folder)})
         self._loaded = load(
-            settings.model,
-            dtype=settings.dtype,
-            device=settings.device,
-            quantize=settings.quantize,
-            progress=_log_tenths(),
+            folder, dtype=settings.dtype, device=settings.device, quantize=settings.quantize, progress=tell
         )
-        self._tokenizer = Tokenizer.load(self._loaded.tokenizer_files, self._loaded.chat_template)
         self._pool = self._sized_pool()
         self._log = _opened(settings.log_decisions)
-        self._warm_up(device)
         self._decoding: set[str] = set()
         self._stall_s = 0.0
-        self._engine = self._make(device, self._pool, settings.requests, self._log)
+        with ThreadPoolExecutor(1) as beside:
+            grammars = beside.submit(self._grammars)
+            self._warm_up(device)
+        self._engine = self._make(device, self._pool, settings.requests, grammars.result(), self._log)
 
     def about(self) -> Ready:
         """What is served."""
         return {
             "op": READY,
-            "model": self._loaded.name,
+            "model": self._name,
             "context": self._context(self._pool),
             "blocks": self._pool.blocks,
             "block_tokens": self._pool.block_tokens,
-            "tokenizer": str(self._loaded.tokenizer_files),
-            "chat_template": self._loaded.chat_template,
             "eos_ids": sorted(self._loaded.eos_ids),
             "vocab": self._loaded.model.vocab,
         }
@@ -119,9 +123,16 @@ class EngineRunner:
         most = min(self._loaded.context, pool.blocks * pool.block_tokens)
         return min(most, self._settings.context or most)
 
-    def _make(self, device: Device, pool: Pool, requests: int, decisions: TextIO | None) -> Engine:
+    def _grammars(self) -> Grammars:
+        path = self._loaded.tokenizer_files / "tokenizer.json"
+        if not path.is_file():
+            raise SpecError("model", path.parent.name, "a folder with a tokenizer.json")
+        return Grammars(path.read_text(encoding="utf-8"), self._loaded.model.vocab, sorted(self._loaded.eos_ids))
+
+    def _make(
+        self, device: Device, pool: Pool, requests: int, grammars: Grammars | None, decisions: TextIO | None
+    ) -> Engine:
         loaded = self._loaded
-        grammars = Grammars(self._tokenizer.json, loaded.model.vocab, sorted(loaded.eos_ids))
         sampler = Sampler(
             requests, loaded.model.vocab, ends=loaded.eos_ids, grammars=grammars, device=self._settings.device
         )
@@ -135,6 +146,7 @@ class EngineRunner:
             eos_ids=loaded.eos_ids,
             context=self._context(pool),
             requests=requests,
+            cost=self._cost,
             tbt_s=None if self._settings.slo is None else Slo.parse(self._settings.slo).tbt_s,
             decisions=None if decisions is None else DecisionLog(decisions.write),
         )
@@ -145,17 +157,19 @@ class EngineRunner:
         pool = Pool.sized(
             loaded.model, settings.dtype, settings.device, blocks=WARM_UP_BLOCKS, block_tokens=self._group.block_tokens
         )
-        engine = self._make(device, pool, 2, None)
+        engine = self._make(device, pool, 2, None, None)
         engine.add("warm-up", WARM_UP_PROMPT, Params(temperature=0.0, max_tokens=3, ignore_eos=True))
         while engine.has_work:
             engine.step()
         engine.close()
 
 
-def costed_device(group: Group, runs_on: str) -> Device:
-    """The device whose costs the scheduler reckons with: the one of the group, or this machine where it is a CPU."""
+def costed_device(group: Group, runs_on: str, cost: str | None = None) -> Device:
+    """The device whose costs the scheduler reckons with: the one of the group, that of a ``cost`` file, or this CPU."""
     if group.device is not None:
         return catalog.device(group.device)
+    if cost is not None and cost.endswith(".json"):
+        return read_specs(Path(cost)).device
     if runs_on == "cpu":
         return catalog.device("this-cpu")
     raise SpecError("--deploy", "", f'on {runs_on}, name the device that it is, such as "1B@H100,chunked=512"')

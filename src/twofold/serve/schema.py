@@ -91,9 +91,9 @@ class StructuredOutputs(Body):
 
 
 class Sampling(Body):
-    """How tokens are chosen and when generation ends; OpenAI's fields, then vLLM's, then ``deadline_s``.
+    """How tokens are chosen and when generation ends; OpenAI's fields, then vLLM's, then ours.
 
-    ``deadline_s`` bounds the time from arrival to the last token.
+    ``deadline_s`` bounds the time from arrival to the last token; ``include_timing`` asks where the time went.
     """
 
     model: Text | None = None
@@ -111,7 +111,7 @@ class Sampling(Body):
     user: str | None = None
     top_k: Annotated[int, Field(ge=-1, lt=2**31)] = 0
     min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
-    repetition_penalty: Annotated[float, Field(gt=0, le=10)] = 1.0
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] = 1.0
     min_tokens: NotNegative = 0
     ignore_eos: bool = False
     stop_token_ids: Annotated[list[NotNegative], Field(max_length=64)] | None = None
@@ -124,6 +124,7 @@ class Sampling(Body):
     return_token_ids: bool = False
     priority: Annotated[int, Field(ge=-(2**31), lt=2**31)] = 0
     deadline_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    include_timing: bool = False
 
     @field_validator("logit_bias")
     @classmethod
@@ -136,11 +137,18 @@ class Sampling(Body):
     def _agree(self) -> "Sampling":
         if self.stream_options is not None and not self.stream:
             raise ValueError("stream_options is for stream: true")
-        forms = (self.guided_json, self.guided_regex, self.guided_choice, self.structured_outputs)
-        bound = self.response_format is not None and not isinstance(self.response_format, PlainText)
-        if sum(form is not None for form in forms) + bound > 1:
+        if self._bounds() > 1:
             raise ValueError("response_format, structured_outputs and guided_*: give one")
         return self
+
+    def _bounds(self) -> int:
+        forms = (self.guided_json, self.guided_regex, self.guided_choice, self.structured_outputs)
+        formatted = self.response_format is not None and not isinstance(self.response_format, PlainText)
+        return sum(form is not None for form in forms) + formatted
+
+    def is_bound(self) -> bool:
+        """Whether a field says what the answer must spell."""
+        return self._bounds() > 0
 
     def stops(self) -> list[str]:
         """The stop strings as a list."""

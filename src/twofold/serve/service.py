@@ -12,9 +12,11 @@ from twofold.serve.flight import Arrival, Flight
 from twofold.serve.generation import Choice, Generation
 from twofold.serve.life import Life
 from twofold.serve.link import WorkerLink
+from twofold.serve.logs import logger
 from twofold.serve.metrics import Metrics
+from twofold.serve.otlp import opened_traces
 from twofold.serve.params import CLIENT_NAMES
-from twofold.serve.protocol import Ready, Stats
+from twofold.serve.protocol import Found, Ready, Stats
 from twofold.serve.schema import Sampling
 from twofold.serve.settings import Settings, served_group
 from twofold.serve.texts import Texts
@@ -30,18 +32,22 @@ class Service:
         self.name = settings.served_name or settings.worker.model
         self.created = int(time.time())
         self.metrics = Metrics(self.name)
+        self.traces = opened_traces(settings.otlp)
         self.admission = Admission(settings.max_queue, settings.ttft_slo_s, time.perf_counter)
-        self.link = WorkerLink(settings, self._on_ready, self._on_stats, self.metrics.restarts.inc)
+        self.link = WorkerLink(settings, self._on_found, self._on_ready, self._on_stats, self._on_restart)
         self.ready = asyncio.Event()
         self.draining = False
         self._order = served_group(settings.worker.deployment).order
         self._about: Ready | None = None
         self._texts: Texts | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def state(self) -> str:
         """``ready``, or why requests may not be answered now: loading, restarting, draining or stopped."""
-        return "draining" if self.draining else self.link.state
+        if self.draining:
+            return "draining"
+        return "loading" if self.link.state == "ready" and not self.ready.is_set() else self.link.state
 
     @property
     def about(self) -> Ready:
@@ -106,7 +112,8 @@ class Service:
             flight = Flight(
                 uuid.uuid4().hex, index, tokens, params.to_map(), inbox, priority=body.priority, deadline_s=remaining
             )
-            choices.append(Choice(flight, self.texts.detokenizer(params, body.skip_special_tokens, shown), life))
+            text = self.texts.detokenizer(params, body.skip_special_tokens, shown)
+            choices.append(Choice(flight, text, life, () if params.include_stop else self._ends(params)))
             self.metrics.request_max_tokens.observe(params.max_tokens or 0)
         self.metrics.request_n.observe(body.n)
         deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
@@ -129,15 +136,39 @@ class Service:
             self.metrics.rejected(error.code or "")
             raise
 
+    def _ends(self, params: Params) -> list[int]:
+        """The tokens that end an answer."""
+        return [*params.stop_ids, *(() if params.ignore_eos else self.about["eos_ids"])]
+
     def _remaining_s(self, body: Sampling, arrived_s: float) -> float | None:
         limits = [limit for limit in (body.deadline_s, self.settings.deadline_s) if limit is not None]
         return max(min(limits) - (time.perf_counter() - arrived_s), 0.0) if limits else None
 
+    def _on_found(self, found: Found) -> None:
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._read(found))
+
+    async def _read(self, found: Found) -> None:
+        """Get the tokenizer while the worker reads the weights."""
+        try:
+            self._texts = await asyncio.to_thread(Texts.of, found)
+        except SpecError as error:
+            self.link.refuse(str(error))
+        except Exception as error:
+            logger.exception("tokenizer not read")
+            self.link.refuse(f"the tokenizer cannot be read: {type(error).__name__}")
+        if self._texts is not None and self._about is not None:
+            self.ready.set()
+
     def _on_ready(self, about: Ready) -> None:
-        if self._about is None:
-            self._texts = Texts.of(about)
         self._about = about
-        self.ready.set()
+        if self._texts is not None:
+            self.ready.set()
+
+    def _on_restart(self) -> None:
+        """What the lost worker said of its state holds no longer."""
+        self.metrics.restarts.inc()
+        self.metrics.stats.latest = {}
 
     def _on_stats(self, stats: Stats) -> None:
         self.metrics.stats.latest = stats

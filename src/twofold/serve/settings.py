@@ -17,7 +17,8 @@ class WorkerSettings:
     """What a worker process is told at its start.
 
     ``model`` is a folder, a hub id, a GGUF file or ``smollm2``. ``memory_bytes`` bounds the KV pool (None: a share
-    of what is free). ``threads`` None lets the worker use all cores. ``requests`` is how many it holds.
+    of what is free). ``threads`` None lets the worker use all cores. ``requests`` is how many it holds. ``cost`` is a
+    file of step times, in place of the roofline, for budgets in seconds and splits.
     """
 
     model: str = DEFAULT_MODEL
@@ -31,6 +32,7 @@ class WorkerSettings:
     requests: int = 1024
     log_decisions: str | None = None
     slo: str | None = None
+    cost: str | None = None
     log_level: str = "warning"
 
 
@@ -39,7 +41,8 @@ class Settings:
     """A server: where it listens, what it accepts, and its worker. Sizes in bytes and tokens, times in seconds.
 
     ``max_queue`` bounds the requests without a first token, ``slo`` turns on admission by predicted TTFT,
-    ``keys`` are the accepted API keys (none: open to all), ``worker_module`` is the worker's program.
+    ``keys`` are the accepted API keys (none: open to all), ``otlp`` is the collector of traces, ``worker_command`` the
+    worker's program.
     """
 
     worker: WorkerSettings = field(default_factory=WorkerSettings)
@@ -52,6 +55,7 @@ class Settings:
     max_choices: int = 128
     deadline_s: float | None = None
     drain_s: float = 30.0
+    otlp: str | None = None
     ttft_slo_s: float | None = None
     keys: tuple[str, ...] = ()
     restarts: int = 5

@@ -13,7 +13,7 @@ from twofold.errors import SpecError
 from twofold.serve.chat_schema import ChatRequest
 from twofold.serve.completion_schema import TokenizeRequest
 from twofold.serve.errors import ApiError, from_spec
-from twofold.serve.protocol import Ready
+from twofold.serve.protocol import Found
 
 LONG_TEXT = 8192
 """Characters from which on a text is tokenised in a thread, so that nobody else waits for it."""
@@ -29,9 +29,9 @@ class Texts:
         self._calls = format_of(chat.source) if chat is not None and chat.takes_tools else None
 
     @classmethod
-    def of(cls, about: Ready) -> "Texts":
-        """The texts of what a worker serves."""
-        return cls(Tokenizer.load(Path(about["tokenizer"]), about["chat_template"]))
+    def of(cls, found: Found) -> "Texts":
+        """The texts of what a worker serves; SpecError when its tokenizer cannot be used."""
+        return cls(Tokenizer.load(Path(found["tokenizer"]), found["chat_template"]))
 
     async def encode(self, text: str, special: bool, param: str = "prompt") -> list[int]:
         """The tokens of a text; ``special`` adds those that the tokenizer puts around a text."""

@@ -1,8 +1,8 @@
 """A worker process: the engine's forward loop, fed and read over ZeroMQ. Started as ``python -m twofold.serve.worker``.
 
-Its arguments are the address of the HTTP process, the epoch that names it there, and its settings as JSON. It ends
-when told to, and when the process that started it has ended. Signals that end a service reach all of its processes:
-this one leaves it to the HTTP process to drain.
+Its arguments are the address of the HTTP process, the epoch that names it there, its settings as JSON, and that
+process's id. It ends when told to, and when that process has ended, even while this one was starting. Signals that end
+a service reach all of its processes: this one leaves it to the HTTP process to drain.
 """
 
 import json
@@ -17,7 +17,7 @@ import zmq
 
 from twofold.errors import SpecError
 from twofold.serve.logs import log, logger, write_logs_to
-from twofold.serve.protocol import ABORT, ADD, FATAL, OUT, STATS, STOP, Item, Message, Ready, Stats, pack, unpack
+from twofold.serve.protocol import ABORT, ADD, FATAL, OUT, STATS, STOP, Found, Item, Message, Ready, Stats, pack, unpack
 from twofold.serve.settings import WorkerSettings
 
 IDLE_POLL_MS = 200
@@ -49,12 +49,15 @@ class Runner(Protocol):
         """End the threads of the engine and the log of its decisions."""
 
 
+Make = Callable[[WorkerSettings, Callable[[Found], None]], Runner]
+"""Loads what the settings name; the second argument hears which files it has before its weights are read."""
+
+
 class Loop:
     """Steps the engine while there is work, and listens between steps."""
 
-    def __init__(self, runner: Runner, socket: "zmq.Socket[bytes]") -> None:
-        self._runner, self._socket = runner, socket
-        self._parent = os.getppid()
+    def __init__(self, runner: Runner, socket: "zmq.Socket[bytes]", parent: int) -> None:
+        self._runner, self._socket, self._parent = runner, socket, parent
         self._told = 0.0
         self._stale = True
         self._running = True
@@ -106,7 +109,7 @@ class Loop:
         self._socket.send(pack(message))
 
 
-def main(arguments: Sequence[str], make: Callable[[WorkerSettings], Runner]) -> int:
+def main(arguments: Sequence[str], make: Make) -> int:
     """Run a worker and give its exit code: 0 when told to stop, 1 after a failure, which is sent as ``fatal``."""
     address, epoch, settings = arguments[0], arguments[1], WorkerSettings(**json.loads(arguments[2]))
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -119,9 +122,9 @@ def main(arguments: Sequence[str], make: Callable[[WorkerSettings], Runner]) -> 
     socket.set_hwm(0)
     socket.connect(address)
     try:
-        runner = make(settings)
+        runner = make(settings, lambda found: socket.send(pack(found)))
         socket.send(pack(runner.about()))
-        Loop(runner, socket).run()
+        Loop(runner, socket, int(arguments[3])).run()
         runner.close()
     except SpecError as error:
         socket.send(pack({"op": FATAL, "message": str(error)}))
@@ -136,11 +139,11 @@ def main(arguments: Sequence[str], make: Callable[[WorkerSettings], Runner]) -> 
     return 0
 
 
-def _runner(settings: WorkerSettings) -> Runner:
+def _runner(settings: WorkerSettings, found: Callable[[Found], None]) -> Runner:
     from twofold.serve.runner import EngineRunner
 
     began = time.monotonic()
-    runner = EngineRunner(settings)
+    runner = EngineRunner(settings, found)
     log("model loaded", model=settings.model, seconds=round(time.monotonic() - began, 3))
     return runner
 
