@@ -12,7 +12,10 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "twofold"
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
-ORDER = "errors verbs compiled reference spec cost scheduler simulate engine plan serve clients figures clocks doctor cli __init__ __main__"
+ORDER = (
+    "errors verbs compiled reference spec cost scheduler simulate engine "
+    "plan serve clients figures validate clocks doctor cli __init__ __main__"
+)
 FLOORS = {floor: height for height, floor in enumerate(ORDER.split())}
 SCREEN = {"typer", "rich", "print"}
 HEAVY = {"numba", "numpy", "polars", "pydantic", "altair", "rich", "yaml"}

@@ -1,0 +1,1 @@
+"""What this machine can do with Twofold, and why not the rest."""

@@ -1,0 +1,1 @@
+"""Predictions against measurements: the sets that are known, what each must reach, and the page that shows them."""

@@ -1,0 +1,51 @@
+"""The verb on a tiny random model."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+from tiny import reference, saved
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return saved(reference("llama"), tmp_path_factory.mktemp("model"))
+
+
+def test_the_verb(here, folder, tmp_path):
+    pytest.importorskip("vl_convert")
+    flags = ["--streams", "2", "--prompt-tokens", "64", "--output-tokens", "12", "--repeat", "1"]
+    flags += ["--deploy", "1B,mixed", "--deploy", "1B,chunked=32"]
+    for ending in ("svg", "png"):
+        shown = here("stall", str(folder), *flags, "--picture", f"stall.{ending}")
+        assert (shown.code, shown.err) == (0, "")
+    assert "ttft of the prompt" in shown.out
+    assert "1B,chunked=32" in shown.out
+    assert "one run" in shown.out
+    drawn = (tmp_path / "stall.svg").read_text()
+    assert all(name in drawn for name in ("mixed", "chunked=32", "longest gap", "ms after the arrival"))
+    assert (tmp_path / "stall.png").read_bytes().startswith(b"\x89PNG")
+    told = json.loads(here("stall", str(folder), *flags, "--json").out)
+    assert [each["deployment"] for each in told["policies"]] == ["1B,mixed", "1B,chunked=32"]
+    assert told["scene"]["prompt"] == 64
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--deploy", "2B"],
+        ["--picture", "x.gif"],
+        ["--streams", "0"],
+        ["--cost", "none.csv"],
+        ["--dtype", "fp7"],
+        ["--quantize", "int1"],
+    ],
+)
+def test_bad_flags_are_one_line(here, folder, flags):
+    shown = here("stall", str(folder), *flags)
+    assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
