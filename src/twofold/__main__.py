@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -15,6 +16,7 @@ def main() -> int:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, _leave)
+    signal.signal(signal.SIGTERM, _unwind)
     if sys.argv[1:2] and sys.argv[1] in WITH_ENGINE:
         _surround()
     from twofold.cli.main import main as run
@@ -34,6 +36,11 @@ def _surround() -> None:
     wanted = surrounded(os.environ)
     if wanted != dict(os.environ) and hasattr(os, "execve"):
         os.execve(sys.executable, sys.orig_argv, wanted)
+
+
+def _unwind(number: int, frame: FrameType | None) -> NoReturn:
+    """What this process has started ends with it."""
+    raise SystemExit(128 + number)
 
 
 def _leave(*_: object) -> NoReturn:

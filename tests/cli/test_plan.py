@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from terminal import terminal
+from twofold.plan.document import read_plan
+from twofold.spec import catalog
 
 TWOFOLD = Path(sys.executable).parent / "twofold"
 ON_ONE = ("--model", "llama-3-8b", "--gpus", "1xH100", "--slo", "ttft<=0.3s, tpot<=30ms @90%")
@@ -201,3 +203,23 @@ def test_interrupting_a_long_search_prints_what_is_proved_so_far(workers: int, t
     assert re.search(r"is the best of \d+: .* (measured|not examined); interrupted", out)
     assert "interrupted" in told
     assert "Traceback" not in told
+
+
+def test_a_profile_is_planned_with_on_the_device_that_it_was_measured_of(here: Any, tmp_path: Path) -> None:
+    entry = {
+        "dense": [[1, 0.02], [512, 0.5]],
+        "prompt_attention": {"pair_s": 1e-7},
+        "decode_attention": [[n, context, 1e-5 * n * context] for n in (1, 8) for context in (64, 512)],
+    }
+    measured = {"model": {"like": "SmolLM2-135M"}, "device": {"like": "this-cpu", "units": 6}}
+    specs = {
+        "model": catalog.model(measured["model"]).model_dump(mode="json"),
+        "device": catalog.device(measured["device"]).model_dump(mode="json") | {"name": "plan-test-cpu"},
+    }
+    (tmp_path / "here.json").write_text(json.dumps({"twofold_cost": 1, **specs, "entries": [entry]}))
+    load = ("--rate", "0.5", "--requests", "40", "--prompt", "fixed:100", "--output", "fixed:10")
+    asked = ("--gpus", "1xplan-test-cpu", "--slo", "ttft<=3s, tbt<=0.5s @90%", "--save", "plan.json", *QUICK)
+    shown = here("plan", "--cost", "here.json", *load, *asked)
+    assert (shown.code, shown.err) == (0, "")
+    best = read_plan(tmp_path / "plan.json").deployment
+    assert catalog.device(best.groups[0].device or best.device).units == 6

@@ -190,6 +190,23 @@ def test_what_is_no_log_is_refused(lines):
         list(read_events(lines))
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("arrive", {"priority": 2**70}),
+        ("arrive", {"prompt": 2**63}),
+        ("arrive", {"at": float("nan")}),
+        ("end", {"at": float("inf")}),
+        ("end", {"seconds": float("-inf")}),
+    ],
+)
+def test_numbers_that_no_engine_writes_are_refused(example, kind, fields):
+    events, place = changed(example, kind, **fields)
+    lines = [json.dumps(event) for event in events]
+    with pytest.raises(SpecError, match=f"line {place + 1}, {kind}.{next(iter(fields))}"):
+        list(read_events(lines))
+
+
 def test_a_log_without_arrivals_is_no_workload():
     with pytest.raises(SpecError, match="at least one request"):
         workload_of(read_events([START]))

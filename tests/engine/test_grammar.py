@@ -144,3 +144,17 @@ def test_old_grammars_are_forgotten_and_compile_again():
     for index in range(KEPT_GRAMMARS + 1):
         GRAMMARS.matcher(Grammar("regex", f"x{index}"))
     assert GRAMMARS.matcher(first).advance(BACKEND.token_to_id("x"))
+
+
+@pytest.mark.parametrize("grammar", [Grammar.regex(r"[^\s\S]"), Grammar.json_schema({"$ref": "#"})])
+def test_a_grammar_that_nothing_matches_is_refused(grammar):
+    with pytest.raises(SpecError, match="accepted: what compiles"):
+        GRAMMARS.matcher(grammar)
+
+
+def test_nothing_may_follow_an_output_that_the_grammar_does_not_allow():
+    matcher = GRAMMARS.matcher(Grammar.regex("ab"))
+    first, other = (BACKEND.encode(text, add_special_tokens=False).ids[0] for text in ("a", "z"))
+    assert first in allowed(matcher)
+    assert not matcher.advance(other)
+    assert not len(allowed(matcher))

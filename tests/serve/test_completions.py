@@ -107,6 +107,8 @@ REFUSED = [
     ({"prompt": "x", "top_p": 0}, "top_p", "greater"),
     ({"prompt": "x", "stop": ""}, "stop", "at least 1"),
     ({"prompt": "x", "logit_bias": {"a": 1}}, "logit_bias", "token ids"),
+    ({"prompt": "x", "logit_bias": {"9" * 5000: 1}}, "logit_bias", "token ids"),
+    ({"prompt": "x", "logit_bias": {"1": 1, "01": 2}}, "logit_bias", "token ids"),
     ({"prompt": "x", "logit_bias": {"99999": 1}}, "logit_bias", "0 to 257"),
     ({"prompt": "x", "stop_token_ids": [99999]}, "stop_token_ids", "0 to 257"),
     ({"prompt": "x", "min_tokens": 20, "max_tokens": 10}, "min_tokens", "0 to 10"),

@@ -73,6 +73,22 @@ def test_a_second_signal_is_immediate(serving, wait):
         wait(lambda: not worker_of(server))
 
 
+@pytest.mark.parametrize("signals", [1, 2])
+def test_what_is_cut_short_is_told_that_the_server_stops(serving, wait, signals):
+    answers = []
+    with serving(step_s=0.05, drain_s=1) as server:
+        thread = threading.Thread(target=lambda: answers.append(server.complete("a" * 200, max_tokens=200)))
+        thread.start()
+        wait(lambda: server.metric("vllm:generation_tokens_total") > 0)
+        for _ in range(signals):
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+        text, _ = server.process.communicate(timeout=10)
+        thread.join(10)
+    assert [(answer.status_code, answer.json()["error"]["code"]) for answer in answers] == [(503, "stopping")]
+    assert "Traceback" not in text
+
+
 def test_draining_ends_after_its_time(serving, wait):
     with serving(step_s=0.05, drain_s=1) as server:
         thread = threading.Thread(target=unanswered, args=(server,))

@@ -22,7 +22,20 @@ WITH_A_FILE = ("host_bytes_per_s", "disk_bytes_per_s", "power_exponent", "memory
 
 
 def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: object) -> "Scenario":
-    """The scenario of a command line.
+    """The scenario of a command line, with the model and the device of its profile where it names none.
+
+    Arguments and errors as :func:`read_written`.
+    """
+    return _of_cost_file(read_written(source, settings, **flags), True)
+
+
+def read_unplaced(source: str | None, settings: Sequence[str] | None, **flags: object) -> "Scenario":
+    """The same, but the device of a profile is one that may be chosen."""
+    return _of_cost_file(read_written(source, settings, **flags), False)
+
+
+def read_written(source: str | None, settings: Sequence[str] | None, **flags: object) -> "Scenario":
+    """The scenario of a command line as it is written.
 
     ``source`` is a trace, a scenario file, or None for a workload that is made from the flags ``rate``,
     ``requests``, ``prompt``, ``output`` and ``arrivals``. ``flags`` are fields of a scenario, ``link_per`` and
@@ -37,24 +50,30 @@ def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: o
     if source is not None and source.endswith(SCENARIO_ENDINGS):
         written = load_scenario(source)
         places = _places(isinstance(written.workload, dict), isinstance(written.deployment, dict))
-        return _of_cost_file(load_scenario(source, [*_overrides(given, places), *(settings or ())]))
+        return load_scenario(source, [*_overrides(given, places), *(settings or ())])
     if source is None and not {"rate", "requests"} <= given.keys():
         raise SpecError("TRACE", "", "give a trace, `sample`, a scenario file, or --rate and --requests")
     workload = {"workload": {} if source is None else source}
-    return _of_cost_file(
-        scenario_from(workload, [*_overrides(given, _places(source is None, False)), *(settings or ())])
-    )
+    return scenario_from(workload, [*_overrides(given, _places(source is None, False)), *(settings or ())])
 
 
-def _of_cost_file(scenario: "Scenario") -> "Scenario":
-    """The same with the model and the device that its cost file was measured of, where it names none."""
+def _of_cost_file(scenario: "Scenario", placed: bool) -> "Scenario":
+    """The same with the model and, where ``placed``, the device that its cost file was measured of, if it names none.
+
+    The name of that device is from then on that of the one that was measured.
+    """
     file = scenario.cost_file
     if file is None or file.suffix != ".json":
         return scenario
     from twofold.cost.profile_file import read_specs
 
     deployment = scenario.deployment if isinstance(scenario.deployment, dict) else {}
+    from twofold.spec import catalog
+
     specs = read_specs(file)._asdict()
+    catalog.define("devices", {specs["device"].name: specs["device"].model_dump(exclude={"name"})}, file.name)
+    if not placed:
+        del specs["device"]
     missing = [name for name in specs if getattr(scenario, name) is None and name not in deployment]
     return scenario.model_copy(update={name: specs[name].model_dump() for name in missing})
 

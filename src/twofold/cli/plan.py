@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from twofold.cli import options, plan_flags
-from twofold.cli.inputs import SCENARIO_ENDINGS, read_roofline, read_scenario
+from twofold.cli.inputs import SCENARIO_ENDINGS, read_roofline, read_unplaced
 from twofold.cli.progress import progress
 from twofold.cli.ranking import plan_report
 from twofold.cli.show import print_json, to_plain
@@ -63,7 +63,7 @@ def run(
     """Find the deployment with the highest goodput on a budget, and prove it."""
     drawn = {"prompt": prompt, "output": output, "arrivals": arrivals, "seed": seed}
     timed = {"rate": rate, "speedup": speedup, "requests": requests}
-    scenario = read_scenario(source, settings, model=model, slo=slo, cost=cost, **timed, **drawn)
+    scenario = read_unplaced(source, settings, model=model, slo=slo, cost=cost, **timed, **drawn)
     wanted = _wanted(scenario, gpus)
     wanted |= {"within": within, "objective": objective, "target_rate": target_rate, "system": system}
     wanted |= {"keep": top, "samples": resamples, "cached": cache, "time_limit_s": _seconds(time)}

@@ -1,9 +1,7 @@
 """``twofold profile``."""
 
-import json
-import os
-import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twofold.cli import serve
-from twofold.cli.progress import Report, progress
+from twofold.cli.cost_file import Out, check_writable, teller, write_whole
+from twofold.cli.progress import progress
 from twofold.cli.show import facts, milliseconds, number, percent
 from twofold.errors import SpecError
 
@@ -23,16 +22,9 @@ if TYPE_CHECKING:
     from twofold.engine.profile import Profile
     from twofold.serve.settings import WorkerSettings
 
-ENDING = ".json"
-PARTS = 1000
 NEEDED = ("torch", "safetensors", "zmq")
-NUMBERS = re.compile(r"\[\n([^][{}\"]*)]")
-Out = Annotated[
-    Path,
-    typer.Option(
-        "-o", "--out", metavar=f"FILE{ENDING}", help="The cost file, for --cost of simulate, compare and plan."
-    ),
-]
+TOO_WRONG = 0.2
+"""A larger error on steps held out makes a file that predicts little."""
 Quick = Annotated[bool, typer.Option("--quick", metavar="", help="A coarse grid: below a minute for a small model.")]
 
 
@@ -53,7 +45,7 @@ def run(
     from twofold.serve.settings import WorkerSettings
     from twofold.spec.quantity import parse_bytes
 
-    _check_writable(out)
+    check_writable(out)
     settings = WorkerSettings(
         model=model,
         deployment=deploy,
@@ -65,10 +57,14 @@ def run(
         threads=threads,
     )
     with progress() as report, _at_safe_points() as check:
-        found, loaded, document = _measured(settings, quick, _teller(report, check))
+        found, loaded, document = _measured(settings, quick, teller(report, check))
         check()
-    _write(out, document)
+    write_whole(out, document)
     print(screen(found, loaded, out))
+    worst = max(found.residuals.values(), default=0.0)
+    if worst > TOO_WRONG:
+        told = "steps held out are far off: was the machine busy? Profile it again when it is quiet"
+        print("twofold:", told, file=sys.stderr)
 
 
 def screen(found: "Profile", loaded: "Loaded", out: Path) -> str:
@@ -135,15 +131,6 @@ def _words(settings: "WorkerSettings", threads: int) -> list[str]:
     return [settings.dtype, *weights, settings.device if settings.device != "cpu" else f"{threads} threads"]
 
 
-def _teller(report: Report | None, check: Callable[[], None]) -> "Progress":
-    def tell(text: str, share: float) -> None:
-        check()
-        if report is not None:
-            report(round(share * PARTS), PARTS, text)
-
-    return tell
-
-
 @contextmanager
 def _at_safe_points() -> Iterator[Callable[[], None]]:
     """Give a function that raises KeyboardInterrupt when one has come; a second one is raised where it comes.
@@ -167,30 +154,3 @@ def _at_safe_points() -> Iterator[Callable[[], None]]:
         yield check
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _check_writable(path: Path) -> None:
-    """Before minutes of measuring: SpecError for a file that could not be written after them."""
-    if path.suffix != ENDING:
-        raise SpecError("--out", str(path), f"a file that ends in {ENDING}")
-    if path.is_dir():
-        raise SpecError("--out", str(path), "it is a folder; name a file")
-    if not path.absolute().parent.is_dir():
-        raise SpecError("--out", str(path), f"no folder {path.parent}")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise SpecError("--out", str(path), f"the folder {path.parent} cannot be written to")
-
-
-def _write(path: Path, document: dict[str, object]) -> None:
-    """All of it or nothing."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(_shown(document), encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _shown(document: dict[str, object]) -> str:
-    """JSON in which a row of a table is one line."""
-    return NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", json.dumps(document, indent=1)) + "\n"

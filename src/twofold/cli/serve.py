@@ -122,14 +122,14 @@ def run(
     slo: Slo = None,
 ) -> None:
     """Serve a model over an OpenAI-compatible API, under one of the policies."""
-    _check(log_level)
+    _check(log_level, cost)
     from twofold.serve.keys import read_keys
     from twofold.serve.settings import Settings, WorkerSettings, served_group
     from twofold.spec.quantity import parse_bytes, parse_duration
 
     worker = WorkerSettings(
         model=model,
-        deployment=(deployment := _deployment(deploy)),
+        deployment=(deployment := _deployment(deploy, device)),
         device=device,
         dtype=dtype,
         quantize=quantize,
@@ -163,13 +163,19 @@ def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.absolute())
 
 
-def _deployment(text: str) -> str:
-    """The text of a deployment, or that of the best of a plan file."""
+def _deployment(text: str, device: str) -> str:
+    """The text of a deployment, or that of the best of a plan file. SpecError for a plan for other devices."""
     if not text.endswith(".json"):
         return text
     from twofold.plan.document import read_plan
+    from twofold.spec import catalog
 
-    return str(read_plan(text).deployment)
+    deployment = read_plan(text).deployment
+    names = {group.device or deployment.device for group in deployment.groups}
+    foreign = [name for name in names if (catalog.device(name).compute_capability == "cpu") != (device == "cpu")]
+    for found in foreign:
+        raise SpecError("--deploy", text, f"a plan for {catalog.device(found).name}, and this server runs on {device}")
+    return str(deployment)
 
 
 def _ttft(slo: str | None) -> float | None:
@@ -211,7 +217,7 @@ def _announce(address: str, service: "Service") -> None:
     print(facts(lines), flush=True)
 
 
-def _check(log_level: str) -> None:
+def _check(log_level: str, cost: Path | None) -> None:
     from importlib.util import find_spec
 
     missing = [name for name in ("starlette", "uvicorn", "httptools", "zmq", "torch") if find_spec(name) is None]
@@ -219,3 +225,7 @@ def _check(log_level: str) -> None:
         raise SpecError("serve", ", ".join(missing), f"these packages are needed: {NEEDED}")
     if log_level not in LOG_LEVELS:
         raise SpecError("--log-level", log_level, ", ".join(LOG_LEVELS))
+    if cost is not None:
+        from twofold.cost.tables import read_costs
+
+        read_costs(cost)

@@ -19,15 +19,18 @@ from twofold.spec.device import Device
 from twofold.spec.model import Model
 
 VERSION = 1
+LONGEST_S, LARGEST, MOST_POINTS = 3600.0, 1e12, 4096
+"""Bounds on a time, on a number of tokens, and on the length of a table: beyond them lies no measurement."""
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Keys = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Point = tuple[Size, Seconds]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
+Size = Annotated[float, Field(gt=0, le=LARGEST)]
+Keys = Annotated[float, Field(ge=0, le=LARGEST)]
+Dense = tuple[Size, Annotated[float, Field(gt=0, le=LONGEST_S)]]
 Count = tuple[Keys, Seconds]
 Cell = tuple[Size, Keys, Seconds]
-Speed = Annotated[float, Field(gt=0, le=1)]
-Slowdown = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+Speed = Annotated[float, Field(ge=1e-3, le=1)]
+Slowdown = Annotated[float, Field(ge=1, le=1e3)]
+Relative = Annotated[float, Field(ge=0, le=10)]
 
 
 class SplitFields(Checked):
@@ -55,14 +58,14 @@ class EntryFields(Checked):
     dtype: str | None = None
     step_s: Seconds = 0.0
     layer_s: Seconds = 0.0
-    dense: Annotated[tuple[Point, ...], Field(min_length=2)]
-    rows: tuple[Count, ...] = ()
-    sequence_s: tuple[Count, ...] = ()
-    prompt_attention: PairFields | tuple[Cell, ...]
-    decode_attention: Annotated[tuple[Cell, ...], Field(min_length=2)]
-    beside_attention: tuple[Cell, ...] = ()
+    dense: Annotated[tuple[Dense, ...], Field(min_length=2, max_length=MOST_POINTS)]
+    rows: Annotated[tuple[Count, ...], Field(max_length=MOST_POINTS)] = ()
+    sequence_s: Annotated[tuple[Count, ...], Field(max_length=MOST_POINTS)] = ()
+    prompt_attention: PairFields | Annotated[tuple[Cell, ...], Field(max_length=MOST_POINTS)]
+    decode_attention: Annotated[tuple[Cell, ...], Field(min_length=2, max_length=MOST_POINTS)]
+    beside_attention: Annotated[tuple[Cell, ...], Field(max_length=MOST_POINTS)] = ()
     splits: tuple[SplitFields, ...] = ()
-    residuals: dict[Regime, Seconds] = Field(default_factory=dict)
+    residuals: dict[Regime, Relative] = Field(default_factory=dict)
 
 
 class FileFields(Checked):
@@ -111,7 +114,7 @@ def read_profile(path: Path, roofline: Roofline) -> Measured:
 def _fields(path: Path) -> FileFields:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SpecError("cost.file", str(path), f"accepted: a readable JSON file ({error})") from None
     if not isinstance(content, dict) or content.get("twofold_cost") != VERSION:
         found = content.get("twofold_cost") if isinstance(content, dict) else None

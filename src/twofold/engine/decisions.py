@@ -16,6 +16,7 @@ replica ends when an ``end`` of its lane says so; others may lie between.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -95,9 +96,16 @@ def _event(line: str, number: int) -> Event:
         return found
     for name, accepted in FIELDS[kind].items():
         value = found.get(name)
-        if not isinstance(value, accepted) or (isinstance(value, bool) and accepted is not bool):
+        if not isinstance(value, accepted) or (isinstance(value, bool) and accepted is not bool) or not _bounded(value):
             raise SpecError(f"{where}, {kind}.{name}", value, "accepted: what an engine writes there")
     return found
+
+
+def _bounded(value: object) -> bool:
+    """Whether a number is finite and, when whole, one of 64 bits; true of all else."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) < 1 << 63
 
 
 def _check_start(event: Event) -> None:

@@ -88,8 +88,13 @@ class Matcher:
         self._state = state
 
     def allow(self, words: NDArray[np.int32]) -> None:
-        """Fill ``words`` (int32, 32 tokens each, lowest bit first) with the tokens that may come next."""
+        """Fill ``words`` (int32, 32 tokens each, lowest bit first) with the tokens that may come next.
+
+        None may when the grammar takes more to follow than the matcher spends; it would say that the output has ended.
+        """
         self._state.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        if self._state.is_error():
+            words.fill(0)
 
     def advance(self, token: int) -> bool:
         """Take ``token``; false, now and ever after, if the grammar does not allow it."""
@@ -118,8 +123,10 @@ class Grammars:
         """A matcher at the start of ``grammar``; ``SpecError`` if it cannot be compiled."""
         if grammar not in self._compiled:
             state = LLMatcher(self._tokenizer, grammar.source(), log_level=QUIET)
-            if state.is_error():
-                raise _refused(grammar, state.get_error())
+            first = state.deep_copy()
+            first.compute_bitmask()
+            if first.is_error():
+                raise _refused(grammar, first.get_error())
             self._compiled[grammar] = state
             if len(self._compiled) > KEPT_GRAMMARS:
                 self._compiled.popitem(last=False)

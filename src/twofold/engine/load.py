@@ -46,16 +46,19 @@ def load(
     dtype: str | torch.dtype = "fp32",
     device: str | torch.device = "cpu",
     quantize: str | None = None,
+    name: str | None = None,
     progress: Progress | None = None,
 ) -> Loaded:
     """Load a model. ``where`` is a folder, a hub id, a .gguf file, or "smollm2" (a small model from PyPI).
 
-    ``dtype`` is fp32 or bf16; ``quantize`` is None or "int8". SpecError, in one line, for all that cannot be loaded.
+    ``dtype`` is fp32 or bf16; ``quantize`` is None or "int8"; ``name`` replaces that of the folder. SpecError, in one
+    line, for all that cannot be loaded.
     """
     dtype, device = torch_dtype(dtype), torch.device(device)
     check_quantize(quantize, device)
     tell = progress or _silent
-    folder, name = located(str(where), tell)
+    folder, found = located(str(where), tell)
+    name = name or found
     config = _json(folder / "config.json")
     architecture = architecture_of(config, name)
     decoder = assemble(architecture, folder, dtype, device, quantize, lambda share: tell("loading weights", share))

@@ -99,7 +99,7 @@ def _load(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError("plan", str(path), f"accepted: a readable plan.json ({error.strerror})") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SpecError("plan", str(path), "accepted: JSON, as `twofold plan --save plan.json` writes it") from None
     if not isinstance(document, dict):
         raise SpecError("plan", str(path), "accepted: one JSON object, as `twofold plan --save plan.json` writes it")

@@ -85,10 +85,14 @@ class WorkerLink:
         if self._flights.remove(flight) and self.state == "ready":
             self._send({"op": ABORT, "id": flight.id})
 
+    def dismiss(self) -> None:
+        """Say of every flight that the server stops."""
+        self._flights.fail_all(ApiError(503, "the server is stopping", kind=UNAVAILABLE, code="stopping"))
+
     async def stop(self) -> None:
         """Ask the worker to end, and make it end after a while."""
         self.state, ready = "stopped", self.state == "ready"
-        self._flights.fail_all(ApiError(503, "the server is stopping", kind=UNAVAILABLE, code="stopping"))
+        self.dismiss()
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -183,6 +187,7 @@ class WorkerLink:
         self._socket.send_multipart([str(self._epoch).encode(), pack(message)])
 
     def _close(self) -> None:
+        self.state = "stopped"
         self._socket.close(linger=0)
         self._context.term()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from twofold.serve.settings import Settings
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 BACKLOG = 2048
+LAST_WORDS_S = 0.05
+UNDISMISSED_S = 1
 Ready = Callable[[str, Service], None]
 
 
@@ -75,13 +78,17 @@ class _Server:
         log("signal", count=self._signals)
         self._service.draining = True
         self._http.should_exit = True
-        if self._signals > 1:
+        if self._signals == 1:
+            asyncio.get_running_loop().call_later(self._settings.drain_s, self._service.link.dismiss)
+        else:
             self._http.force_exit = True
             self._service.link.kill()
             self._serving.cancel()
 
     async def _end(self, worker: "asyncio.Task[None]") -> None:
         if self._signals > 1:
+            self._service.link.dismiss()
+            await asyncio.sleep(LAST_WORDS_S)
             worker.cancel()
         else:
             await self._service.link.stop()
@@ -115,5 +122,5 @@ def _config(service: Service) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=max(1, round(service.settings.drain_s)),
+        timeout_graceful_shutdown=math.ceil(service.settings.drain_s) + UNDISMISSED_S,
     )

@@ -43,7 +43,12 @@ class EngineRunner:
         if found is not None:
             found({"op": FOUND, "tokenizer": str(folder), "chat_template": chat_template(folder)})
         self._loaded = load(
-            folder, dtype=settings.dtype, device=settings.device, quantize=settings.quantize, progress=tell
+            folder,
+            dtype=settings.dtype,
+            device=settings.device,
+            quantize=settings.quantize,
+            name=self._name,
+            progress=tell,
         )
         self._pool = self._sized_pool()
         self._log = _opened(settings.log_decisions)

@@ -1,5 +1,6 @@
 """The parts that the bodies of several routes share, checked strictly: no field is unknown, none is ignored."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -10,7 +11,7 @@ NotNegative = Annotated[int, Field(ge=0, lt=2**31)]
 Stop = Annotated[list[Text], Field(max_length=16)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 TokenIds = Annotated[list[NotNegative], Field(min_length=1)]
-
+TOKEN_ID = re.compile("0|[1-9][0-9]{0,9}")
 
 NULL = {"type": "null"}
 
@@ -129,7 +130,7 @@ class Sampling(Body):
     @field_validator("logit_bias")
     @classmethod
     def _token_ids(cls, biases: dict[str, float] | None) -> dict[str, float] | None:
-        if biases is not None and not all(token.isascii() and token.isdigit() for token in biases):
+        if biases is not None and not all(map(TOKEN_ID.fullmatch, biases)):
             raise ValueError("its names are token ids")
         return biases
 

@@ -72,7 +72,12 @@ def load(path: str | Path) -> None:
     environment variable TWOFOLD_CATALOG lists are added by themselves.
     """
     for kind, entries in _read(Path(path)).items():
-        _catalog(kind, RECORDS[kind]).add(entries, str(path))
+        define(kind, entries, str(path))
+
+
+def define(kind: str, entries: Mapping[str, Fields], source: str) -> None:
+    """Add ``entries`` (fields by name) to ``models``, ``devices`` or ``links``, as if read from a file ``source``."""
+    _catalog(kind, RECORDS[kind]).add(dict(entries), source)
 
 
 class Catalog(Generic[Record]):

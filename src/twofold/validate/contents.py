@@ -53,7 +53,11 @@ def validate(data: Path, only: str | None = None, progress: Progress | None = No
     the folder is missing.
     """
     if not data.is_dir():
-        raise SpecError("--data", str(data), "accepted: a folder with measured sets (or set TWOFOLD_DATA)")
+        raise SpecError(
+            "--data",
+            str(data),
+            "accepted: a folder with measured sets, as docs/accuracy.md names them (or TWOFOLD_DATA); or use --own",
+        )
     wanted, skipped = _wanted(data, only)
     sets = []
     for count, (source, name, path) in enumerate(wanted):
