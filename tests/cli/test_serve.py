@@ -42,3 +42,19 @@ def test_help_needs_no_torch() -> None:
     ).stdout
     loaded = json.loads(shown.splitlines()[-1])
     assert not {"torch", "starlette", "numba"} & set(loaded)
+
+
+def test_a_plan_for_other_devices_is_refused(here: Callable[..., Any]) -> None:
+    asked = ("--model", "llama-3-8b", "--gpus", "1xH100", "--slo", "ttft<=0.5s, tpot<=50ms @90%")
+    quick = ("--requests", "40", "--resamples", "0", "--top", "1", "--save", "plan.json", "--no-cache")
+    assert here("plan", "sample", *asked, *quick).code == 0
+    shown = here("serve", "--deploy", "plan.json")
+    assert (shown.code, shown.err.count("\n")) == (2, 1)
+    assert "a plan for H100" in shown.err
+
+
+def test_a_damaged_cost_file_is_told_before_anything_starts(here: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "cost.json").write_text("{")
+    shown = here("serve", "--cost", "cost.json")
+    assert (shown.code, shown.err.count("\n")) == (2, 1)
+    assert "cost.json" in shown.err

@@ -171,10 +171,10 @@ def _deployment(text: str, device: str) -> str:
     from twofold.spec import catalog
 
     deployment = read_plan(text).deployment
-    names = {group.device or deployment.device for group in deployment.groups}
-    foreign = [name for name in names if (catalog.device(name).compute_capability == "cpu") != (device == "cpu")]
-    for found in foreign:
-        raise SpecError("--deploy", text, f"a plan for {catalog.device(found).name}, and this server runs on {device}")
+    named = [group.device or deployment.device for group in deployment.groups]
+    for found in (catalog.device(each) for each in named if each is not None):
+        if (found.compute_capability == "cpu") != (device == "cpu"):
+            raise SpecError("--deploy", text, f"a plan for {found.name}, and this server runs on {device}")
     return str(deployment)
 
 
