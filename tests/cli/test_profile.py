@@ -71,10 +71,10 @@ def test_an_interrupt_inside_a_library_is_still_one(
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from twofold.cli import profile
+    from twofold.cli import cost_file
 
     path = tmp_path / "p.json"
-    profile._write(path, {"dense": [[1, 0.5], [2, 0.75]], "words": "a, [ b ]"})
+    cost_file.write_whole(path, {"dense": [[1, 0.5], [2, 0.75]], "words": "a, [ b ]"})
     assert "[1, 0.5]" in path.read_text()
     assert "a, [ b ]" in path.read_text()
 
@@ -83,6 +83,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="No space"):
-        profile._write(path, {"dense": []})
+        cost_file.write_whole(path, {"dense": []})
     assert "0.75" in path.read_text()
     assert os.listdir(tmp_path) == ["p.json"]
