@@ -66,10 +66,9 @@ def _of_cost_file(scenario: "Scenario", placed: bool) -> "Scenario":
     if file is None or file.suffix != ".json":
         return scenario
     from twofold.cost.profile_file import read_specs
-
-    deployment = scenario.deployment if isinstance(scenario.deployment, dict) else {}
     from twofold.spec import catalog
 
+    deployment = scenario.deployment if isinstance(scenario.deployment, dict) else {}
     specs = read_specs(file)._asdict()
     catalog.define("devices", {specs["device"].name: specs["device"].model_dump(exclude={"name"})}, file.name)
     if not placed:

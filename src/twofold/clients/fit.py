@@ -13,18 +13,16 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from twofold.clients.fit_parts import Parts, Row, Steps, parts_of
+from twofold.clients.fit_parts import Parts, Steps, parts_of
 from twofold.clients.fit_probes import Plan, Probe, Reading, plan
 from twofold.clients.fit_rounds import Clock, Readings, Server, Told, ask
 from twofold.cost.profile_file import as_mapping
+from twofold.engine.profile_fit import residuals, rounded
 from twofold.engine.profile_points import Point
 from twofold.errors import SpecError
 from twofold.spec.device import Device
 from twofold.spec.model import Model
 
-DIGITS = 9
 LEAST = 3
 """Prompts, and steps of decodes, below which there is nothing to fit."""
 
@@ -54,10 +52,7 @@ class Found(NamedTuple):
     @property
     def residuals(self) -> dict[str, float]:
         """Relative error (root mean square) on the probes held out, of prompts and of decodes."""
-        kinds: dict[str, list[float]] = {}
-        for each in self.held_out:
-            kinds.setdefault(each.probe.kind, []).append(each.error)
-        return {kind: float(np.sqrt(np.mean(np.square(errors)))) for kind, errors in sorted(kinds.items())}
+        return residuals((each.probe.kind, each.error) for each in self.held_out)
 
 
 def fit(
@@ -108,10 +103,10 @@ def document(found: Found, model: Model, device: Device, tp: int, server: str) -
                 {
                     "tp": tp,
                     "dtype": model.weight_dtype,
-                    "dense": _rounded(made.dense_points()),
-                    "rows": _rounded(made.row_points()),
-                    "prompt_attention": _rounded(made.prompt_attention()),
-                    "decode_attention": _rounded(made.decode_attention(found.contexts)),
+                    "dense": rounded(made.dense_points()),
+                    "rows": rounded(made.row_points()),
+                    "prompt_attention": rounded(made.prompt_attention()),
+                    "decode_attention": rounded(made.decode_attention(found.contexts)),
                     "residuals": found.residuals,
                 }
             ],
@@ -149,10 +144,6 @@ def _check_enough(asked: Plan, readings: Readings) -> None:
     first = next(((str(probe), why) for probe, why in readings.left_out.items()), ("", ""))
     measured = f"{prompts} prompts and {len(decodes)} numbers of streams in --seconds"
     raise SpecError("fit", measured, f"more of them; not measured: {': '.join(first)}")
-
-
-def _rounded(rows: list[Row]) -> list[Row]:
-    return [[*places, round(seconds, DIGITS)] for *places, seconds in rows]
 
 
 def _silent(text: str, share: float) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twofold.engine.profile_fit import LAST, RIDGE, Floats, Ramp, nonnegative
+from twofold.engine.profile_fit import LAST, RIDGE, Floats, Ramp, solved
 from twofold.engine.profile_points import Point
 
 STRAIGHT = 512
@@ -101,15 +101,4 @@ def parts_of(timed: Mapping[Steps, float]) -> Parts:
     weights = np.array([empty._weights(steps) for steps in timed]) / seconds[:, None]
     wishes = np.full(weights.shape[1], RIDGE)
     wishes[len(empty.dense.knots) :][: len(from_none.knots)] = LAST
-    return empty._replace(parameters=_solved(weights, wishes))
-
-
-def _solved(weights: Floats, wishes: Floats) -> Floats:
-    """The parameters with which every row of ``weights`` comes nearest to 1; small where that leaves a choice."""
-    scale = np.linalg.norm(weights, axis=0)
-    used = scale > 0
-    matrix = np.vstack([weights[:, used] / scale[used], np.diag(wishes[used])])
-    wanted = np.concatenate([np.ones(len(weights)), np.zeros(int(used.sum()))])
-    parameters = np.zeros(len(scale))
-    parameters[used] = nonnegative(matrix, wanted) / scale[used]
-    return parameters
+    return empty._replace(parameters=solved(weights, np.ones(len(weights)), wishes))

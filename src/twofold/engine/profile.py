@@ -19,7 +19,7 @@ import torch
 from twofold.engine.forward import Clock
 from twofold.engine.load import Loaded
 from twofold.engine.pool import Pool
-from twofold.engine.profile_fit import Fit, fit
+from twofold.engine.profile_fit import DIGITS, Fit, fit, rounded
 from twofold.engine.profile_lanes import Lane, SplitTimes, divisible, time_splits
 from twofold.engine.profile_points import CHUNKS, SPARE, Bounds, Point, grid, held_out
 from twofold.engine.profile_probe import LIGHT, Probe
@@ -28,7 +28,7 @@ from twofold.spec.device import Device
 from twofold.spec.group import Group
 from twofold.spec.model import Model
 
-VERSION, DIGITS = 1, 9
+VERSION = 1
 TIMES = 3
 SHORTEST, MOST_PROMPTS = 128, 16
 LANE_PROMPT, LANE_DECODES, LANE_CONTEXT = 512, 8, 512
@@ -134,19 +134,15 @@ def _entry(found: Profile) -> dict[str, Any]:
     return {
         "step_s": round(made.host_s, DIGITS),
         "layer_s": 0.0,
-        "dense": _rounded(made.dense),
-        "rows": _rounded(made.rows),
-        "prompt_attention": _rounded(
+        "dense": rounded(made.dense),
+        "rows": rounded(made.rows),
+        "prompt_attention": rounded(
             made.prompt_attention({0} | {start for point in points for _, start in point.chunks})
         ),
-        "decode_attention": _rounded(made.decode_attention({point.context for point in points if point.decodes})),
+        "decode_attention": rounded(made.decode_attention({point.context for point in points if point.decodes})),
         "splits": [split.entry() for split in found.splits],
         "residuals": found.residuals,
     }
-
-
-def _rounded(rows: list[list[float]]) -> list[list[float]]:
-    return [[*places, round(seconds, DIGITS)] for *places, seconds in rows]
 
 
 def _bounds(model: Model, group: Group, memory_bytes: int, context: int, most: Bounds) -> Bounds:

@@ -20,6 +20,8 @@ RIDGE = 1e-3
 LAST = 0.1
 """The same for parts that are for what no other part explains."""
 PASSES = 400
+DIGITS = 9
+"""Of seconds in a file."""
 
 
 class Ramp(NamedTuple):
@@ -130,10 +132,7 @@ class Fit(NamedTuple):
 
     def errors(self, measured: Mapping[Point, float]) -> dict[str, float]:
         """Root mean square of the relative error by kind of step."""
-        kinds: dict[str, list[float]] = {}
-        for point, seconds in measured.items():
-            kinds.setdefault(point.kind, []).append(self.seconds(point) / seconds - 1)
-        return {kind: float(np.sqrt(np.mean(np.square(errors)))) for kind, errors in sorted(kinds.items())}
+        return residuals((point.kind, self.seconds(point) / seconds - 1) for point, seconds in measured.items())
 
 
 def fit(measured: Mapping[Point, float], host_s: float) -> Fit:
@@ -141,14 +140,34 @@ def fit(measured: Mapping[Point, float], host_s: float) -> Fit:
     form = Form.of(measured)
     seconds = np.array(list(measured.values()))
     rows = np.array([form.row(point) for point in measured]) / seconds[:, None]
+    return Fit(form, host_s, solved(rows, np.maximum(seconds - host_s, 0.0) / seconds, form.wishes))
+
+
+def solved(rows: Floats, wanted: Floats, wishes: Floats) -> Floats:
+    """The x >= 0 that brings ``rows @ x`` nearest to ``wanted``.
+
+    Where that leaves a choice each is as small as its weight in ``wishes`` says; one that no row has is 0.
+    """
     scale = np.linalg.norm(rows, axis=0)
     used = scale > 0
-    rows, most = rows[:, used] / scale[used], np.maximum(seconds - host_s, 0.0) / seconds
-    ridge = np.diag(form.wishes[used])
-    found = nonnegative(np.vstack([rows, ridge]), np.concatenate([most, np.zeros(len(ridge))]))
+    ridge = np.diag(wishes[used])
+    found = nonnegative(np.vstack([rows[:, used] / scale[used], ridge]), np.concatenate([wanted, np.zeros(len(ridge))]))
     parameters = np.zeros(len(scale))
     parameters[used] = found / scale[used]
-    return Fit(form, host_s, parameters)
+    return parameters
+
+
+def residuals(errors: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Root mean square of the errors by kind of step."""
+    kinds: dict[str, list[float]] = {}
+    for kind, error in errors:
+        kinds.setdefault(kind, []).append(error)
+    return {kind: float(np.sqrt(np.mean(np.square(found)))) for kind, found in sorted(kinds.items())}
+
+
+def rounded(rows: list[list[float]]) -> list[list[float]]:
+    """Rows of a cost file, their seconds to the nanosecond."""
+    return [[*places, round(seconds, DIGITS)] for *places, seconds in rows]
 
 
 def nonnegative(matrix: Floats, wanted: Floats) -> Floats:
