@@ -19,14 +19,18 @@ class Terminal:
 
     def wait_for(self, text: str, limit_s: float = 120.0) -> str:
         """Read until ``text`` is shown and give all up to it; what was read before no longer counts."""
+        assert self.comes(text, limit_s), f"no {text!r} within {limit_s} s or before the end, in {self.shown!r}"
+        before, found, self.shown = self.shown.partition(text)
+        return before + found
+
+    def comes(self, text: str, limit_s: float) -> bool:
+        """Read until ``text`` is shown; False at the end, or when the time is over."""
         end = time.monotonic() + limit_s
         while text not in self.shown:
             left = end - time.monotonic()
-            assert left > 0.0, f"no {text!r} within {limit_s} s in {self.shown!r}"
-            if not self._read(left):
-                raise AssertionError(f"no {text!r} before the end of {self.shown!r}")
-        before, found, self.shown = self.shown.partition(text)
-        return before + found
+            if left <= 0.0 or not self._read(left):
+                return False
+        return True
 
     def rest(self) -> str:
         """What has been shown and not read yet."""

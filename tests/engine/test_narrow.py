@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +15,7 @@ from twofold.engine.blocked import BLOCK, NOWHERE
 from twofold.engine.decoder import Decoder
 from twofold.engine.linear import Packed
 from twofold.engine.load import load
-from twofold.engine.narrow import MOST_ROWS
+from twofold.engine.narrow import MOST_ROWS, Work
 
 READ = getattr(Packed(torch.randn(BLOCK, BLOCK), None), "blocks", NOWHERE) != NOWHERE
 pytestmark = pytest.mark.skipif(not READ, reason="here oneDNN packs float32 in another way")
@@ -86,6 +87,31 @@ def test_threads_and_batch_mates_change_no_bit(tmp_path: Path) -> None:
         torch.set_num_threads(before)
     assert all(torch.equal(each, hidden[0][0]) for each in hidden[0])
     assert all(torch.equal(each, hidden[0][0][:1]) for each in hidden[1])
+
+
+def test_where_its_memory_lies_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled loops come in two kinds, for arrays that may overlap and for those that do not: both count alike."""
+    decoder, rng = loaded("llama", tmp_path), np.random.default_rng(5)
+    run, arena = Run(decoder), np.empty(1 << 16, np.float32)
+    for sequence, prompt in enumerate(PROMPTS):
+        run.step((sequence, prompt, 0))
+    batch = run.batch(*((i, [20 + i], len(prompt)) for i, prompt in enumerate(PROMPTS)))
+    narrow = decoder._narrow
+    assert narrow is not None
+    work = narrow._work
+
+    def placed(*sizes: Any) -> Work:
+        made = work(*sizes)
+        arrays, at = list(made[:-1]), int(rng.integers(64))
+        for which in rng.permutation(len(arrays)):
+            place = arena[at : at + arrays[which].size].reshape(arrays[which].shape)
+            place[...] = arrays[which]
+            arrays[which], at = place, at + place.size + int(rng.choice([0, 1, 16]))
+        return Work(*arrays, made.counter)
+
+    monkeypatch.setattr(narrow, "_work", placed)
+    found = [decoder.layers(decoder.embed(batch.tokens), batch, run.pool).clone() for _ in range(300)]
+    assert all(torch.equal(each, found[0]) for each in found)
 
 
 def test_layers_may_be_run_in_slices(tmp_path: Path) -> None:

@@ -26,17 +26,23 @@ def _folder() -> Path:
 
 
 FOLDER = _folder()
+LOOSE = {"nnan", "ninf", "nsz", "contract", "reassoc", "afn"}
+"""All that "fast math" allows but the estimate of a reciprocal, which only vector code would take.
+
+A loop is compiled for vectors and for one number at a time, and where its arrays lie decides which of the two runs; a
+number must be the same in both.
+"""
 
 
 def fast(function: Any) -> Any:
     """Compile with sums in any order, which lets a dot product use the whole width of a vector register."""
-    wrap = numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+    wrap = numba.njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
     return compiled.in_cache(wrap, function, FOLDER)
 
 
 def inlined(function: Any) -> Any:
     """Compile into each caller, so that its loop is still one for vector registers."""
-    return numba.njit(nogil=True, fastmath=True, error_model="numpy", inline="always")(function)
+    return numba.njit(nogil=True, fastmath=LOOSE, error_model="numpy", inline="always")(function)
 
 
 @inlined

@@ -47,8 +47,9 @@ def exponentials(scores: Floats, item: int, head: int, first: int, last: int) ->
         power = exponential(scores[item, head, i] - most)
         scores[item, head, i] = power
         total += power
+    inverse = np.float32(1.0) / total
     for i in range(first, last):
-        scores[item, head, i] /= total
+        scores[item, head, i] *= inverse
 
 
 @fast
