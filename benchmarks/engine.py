@@ -2,6 +2,7 @@
 
 Every round gives a case to one engine after the other, so that what else the machine does hits all of them; a ratio is
 the median of those of the rounds. ``limits`` is this machine: its matrix products, and a read of all weights a token.
+Ours runs in the environment that a worker of ``twofold serve`` gets, the others in the one that is given.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from benchmarks.engine_sides import Marks
 from benchmarks.measure import print_table, verdict
+from twofold.engine.environment import surrounded
 
 ROOT = Path(__file__).parent.parent
 OURS = "twofold"
@@ -70,7 +72,7 @@ class Side:
         path = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).strip(os.pathsep)
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.engine_sides", name, model, str(threads)],
-            env=os.environ | {"PYTHONPATH": path},
+            env=(surrounded(os.environ) if name.startswith(OURS) else dict(os.environ)) | {"PYTHONPATH": path},
             cwd=tempfile.gettempdir(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

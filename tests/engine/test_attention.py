@@ -60,8 +60,12 @@ def test_attention_is_its_definition(
     pool, tables = pool_of(contexts, dtype)
     batch = batch_of(lengths, contexts, tables)
     query = torch.randn(sum(lengths), HEADS, WIDTH, generator=torch.Generator().manual_seed(1)).to(dtype)
-    found = Attention(batch, pool, HEADS, (window,))(query, 0)
+    attention = Attention(batch, pool, HEADS, (window,))
+    found = attention(query, 0)
     assert found.dtype == dtype
+    if not decodes and len(prompts) == 1 and prompts[0][1] == 0:
+        own = [side[0][tables[0]].flatten(0, 1)[: lengths[0]] for side in (pool.keys, pool.values)]
+        assert torch.equal(attention(query, 0, (own[0], own[1])), found)
     near = 2e-6 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(found.double(), expected(query, pool, batch, window), rtol=near, atol=near)
 

@@ -14,10 +14,14 @@ def test_every_way_is_a_matrix_product(rows: int, biased: bool, dtype: torch.dty
     bias = torch.randn(17, generator=generator).to(dtype) if biased else None
     exact = given.double() @ weight.double().T + (0 if bias is None else bias.double())
     near = 1e-5 if dtype == torch.float32 else 5e-2
+    added = torch.randn(rows, 17, generator=generator).to(dtype)
+    before = added.clone()
     for layer in (dense(weight, bias), Plain(weight, bias), Packed(weight, bias)):
-        found = layer(given)
-        assert found.dtype == dtype
+        found, more = layer(given), layer(given, added)
+        assert found.dtype == more.dtype == dtype
         torch.testing.assert_close(found.double(), exact, rtol=near, atol=near)
+        torch.testing.assert_close(more.double(), exact + added.double(), rtol=near, atol=near)
+    assert torch.equal(added, before)
 
 
 def test_the_weight_is_a_copy() -> None:

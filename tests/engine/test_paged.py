@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from twofold.engine import paged, prefetch
+from twofold.engine import paged
 
 GROUP, WIDTH, KV_HEADS = 2, 32, 2
 
@@ -46,9 +46,3 @@ def test_the_heads_of_an_item_are_dealt_once(heads: int, parts: int) -> None:
     shares = [paged.share(unit, parts, heads) for unit in range(3 * parts)]
     dealt = [(item, head) for item, low, high in shares for head in range(low, high)]
     assert dealt == [(item, head) for item in range(3) for head in range(heads)]
-
-
-def test_prefetch_does_nothing_in_plain_python() -> None:
-    stored = np.arange(16.0).reshape(1, 2, 2, 4)
-    assert prefetch.prefetch(stored, 0, 0, 0, 0) is None
-    assert stored.sum() == 120.0

@@ -53,16 +53,21 @@ class Attention:
             self.threads = threads_for(int(self.contexts.sum()) * kv_heads, WORTH_A_THREAD)
             self.parts = 1 if self.decodes >= self.threads else min(kv_heads, self.threads)
 
-    def __call__(self, query: Tensor, layer: int) -> Tensor:
-        """What each token gathers: query [tokens, heads, width] in the dtype of the pool, and so is the result."""
+    def __call__(self, query: Tensor, layer: int, own: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """What each token gathers: query [tokens, heads, width] in the dtype of the pool, and so is the result.
+
+        ``own`` are the keys and values of these tokens, which the pool has as well: a step that is one whole prompt
+        sees no others, and then need not gather them.
+        """
+        if own is not None and len(self.spans) == 1 and self.spans[0].context == len(query):
+            return self._mixed(query, *own, self._masks(layer)[0])
         out = torch.empty_like(query)
         if self.decodes:
             out[: self.decodes] = self._decodes(query[: self.decodes], layer)
-        window = self.windows[layer]
-        if window not in self.masks:
-            self.masks[window] = [_mask(span, window, query.device) for span in self.spans]
-        for span, mask in zip(self.spans, self.masks[window], strict=True):
-            out[span.first : span.last] = self._prompt(query[span.first : span.last], span, mask, layer)
+        for span, mask in zip(self.spans, self._masks(layer), strict=True):
+            keys, values = (side[layer][span.table].flatten(0, 1) for side in (self.pool.keys, self.pool.values))
+            seen = keys[: span.context], values[: span.context]
+            out[span.first : span.last] = self._mixed(query[span.first : span.last], *seen, mask)
         return out
 
     def keep(self, key: Tensor, value: Tensor, layer: int) -> None:
@@ -70,6 +75,12 @@ class Attention:
         keys, values = self.pool.flat(layer)
         keys.index_copy_(0, self.batch.write, key)
         values.index_copy_(0, self.batch.write, value)
+
+    def _masks(self, layer: int) -> list[Tensor | None]:
+        window = self.windows[layer]
+        if window not in self.masks:
+            self.masks[window] = [_mask(span, window, self.batch.tokens.device) for span in self.spans]
+        return self.masks[window]
 
     def _decodes(self, query: Tensor, layer: int) -> Tensor:
         keys, values = self.pool.arrays(layer)
@@ -85,9 +96,9 @@ class Attention:
         shared(unit, self.threads)
         return torch.from_numpy(self.out)
 
-    def _prompt(self, query: Tensor, span: Span, mask: Tensor | None, layer: int) -> Tensor:
-        keys, values = (side[layer][span.table].flatten(0, 1) for side in (self.pool.keys, self.pool.values))
-        first, second, third = (side[: span.context].transpose(0, 1).unsqueeze(0) for side in (query, keys, values))
+    def _mixed(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Query [tokens, heads, width] over the keys and values that are seen, [context, KV heads, width]."""
+        first, second, third = (side.transpose(0, 1).unsqueeze(0) for side in (query, keys, values))
         grouped = self.heads != keys.shape[1]
         mixed = scaled_dot_product_attention(
             first, second, third, attn_mask=mask, is_causal=mask is None, enable_gqa=grouped

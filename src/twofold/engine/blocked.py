@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from twofold.engine.fast import fast
+from twofold.engine.heads import spread
+from twofold.engine.prefetch import LINE_BYTES, SECOND, ask
 from twofold.engine.shared import shared, threads_for
 
 Floats = NDArray[np.float32]
@@ -29,6 +31,8 @@ BLOCK = 64
 """Outputs of a block."""
 BLOCK_BYTES = 4 * BLOCK
 """Bytes of the weights of one input in a block."""
+AHEAD = 32
+"""Inputs between the weights that are multiplied and those that are asked for, 8 KiB."""
 NOWHERE = 0
 """The address of what is not there."""
 ORDERED = ("contract",)
@@ -80,8 +84,10 @@ def _tile(count: int) -> Any:
             totals = [cgutils.alloca_once_value(builder, builder.load(each, align=4)) for each in sums]
             with cgutils.for_range(builder, inputs) as loop:
                 weight = builder.load(builder.gep(weights, [loop.index]), align=4)
+                later = builder.add(loop.index, context.get_constant(types.int64, AHEAD))
+                ask(builder, builder.gep(weights, [later]), BLOCK_BYTES // LINE_BYTES, SECOND)
                 for numbers, total in zip(given, totals, strict=True):
-                    factor = _spread(builder, builder.load(builder.gep(numbers, [loop.index])), lanes)
+                    factor = spread(builder, builder.load(builder.gep(numbers, [loop.index])), lanes)
                     product = builder.fmul(factor, weight, flags=ORDERED)
                     builder.store(builder.fadd(builder.load(total), product, flags=ORDERED), total)
             for each, total in zip(sums, totals, strict=True):
@@ -93,14 +99,7 @@ def _tile(count: int) -> Any:
     return tile
 
 
-def _spread(builder: Any, number: Any, lanes: Any) -> Any:
-    """``number`` in every lane."""
-    nothing, whole = ir.Constant(lanes, ir.Undefined), ir.IntType(32)
-    first = builder.insert_element(nothing, number, whole(0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(whole, lanes.count), [0] * lanes.count))
-
-
-_one, _four = _tile(1), _tile(4)
+_one, _two, _four = _tile(1), _tile(2), _tile(4)
 
 
 @fast
@@ -112,14 +111,18 @@ def accumulate(address: int, rows: Floats, out: Floats, first: int, last: int) -
         while row + 4 <= len(rows):
             _four(start, inputs, rows, row, out, block * BLOCK)
             row += 4
-        while row < len(rows):
+        if row + 2 <= len(rows):
+            _two(start, inputs, rows, row, out, block * BLOCK)
+            row += 2
+        if row < len(rows):
             _one(start, inputs, rows, row, out, block * BLOCK)
-            row += 1
 
 
-def few_rows(rows: Tensor, blocks: int, outputs: int, bias: Tensor | None) -> Tensor:
-    """``rows`` [R, inputs] times the weights at the address ``blocks``, plus the bias: [R, outputs]."""
-    out = torch.zeros(len(rows), outputs) if bias is None else bias.repeat(len(rows), 1)
+def few_rows(rows: Tensor, blocks: int, outputs: int, bias: Tensor | None, added: Tensor | None = None) -> Tensor:
+    """``rows`` [R, inputs] times the weights at the address ``blocks``, plus the bias and ``added``: [R, outputs]."""
+    out = torch.zeros(len(rows), outputs) if added is None else added.clone(memory_format=torch.contiguous_format)
+    if bias is not None:
+        out += bias
     given, result, count = rows.contiguous().numpy(), out.numpy(), outputs // BLOCK
     threads = threads_for(rows.shape[1] * outputs, WORTH_A_THREAD)
     shared(lambda i, n: accumulate(blocks, given, result, i * count // n, (i + 1) * count // n), threads)

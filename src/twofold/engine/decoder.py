@@ -65,8 +65,9 @@ class Decoder:
         attention = Attention(batch, pool, self.config.heads, self._architecture.windows)
         for index in range(first, last):
             layer = self._stack[index]
-            hidden = hidden + self._attention(layer, self._normed(hidden, layer.attention_norm), index, attention, turn)
-            hidden = hidden + layer.down(gated(layer.gate_up(self._normed(hidden, layer.ffn_norm))))
+            mixed = self._attention(layer, self._normed(hidden, layer.attention_norm), index, attention, turn)
+            hidden = layer.output(mixed, hidden)
+            hidden = layer.down(gated(layer.gate_up(self._normed(hidden, layer.ffn_norm))), hidden)
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -100,4 +101,4 @@ class Decoder:
             paired = torch.cat((self._normed(query, layer.query_norm), self._normed(key, layer.key_norm)), 1)
         query, key = turned(paired, *turn).tensor_split((model.heads,), 1)
         attention.keep(key, value, index)
-        return layer.output(attention(query, index).flatten(1))
+        return attention(query, index, (key, value)).flatten(1)

@@ -7,7 +7,7 @@ bf16 33 and 9 GB/s for 1 row, 24 and 14 for 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,8 +15,12 @@ from torch.nn.functional import linear
 
 from twofold.engine.blocked import FEW_ROWS, NOWHERE, blocked, few_rows
 
-Linear = Callable[[Tensor], Tensor]
-"""From [rows, inputs] to [rows, outputs]."""
+
+class Linear(Protocol):
+    """From [rows, inputs] to [rows, outputs], to which ``added`` [rows, outputs] is added if it is given."""
+
+    def __call__(self, rows: Tensor, added: Tensor | None = None) -> Tensor:
+        """The product and the bias, and what is added; changes nothing that is given."""
 
 
 def dense(weight: Tensor, bias: Tensor | None) -> Linear:
@@ -38,9 +42,10 @@ class Plain:
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.weight, self.bias = weight.clone(), bias
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Rows times the matrix."""
-        return linear(rows, self.weight, self.bias)
+    def __call__(self, rows: Tensor, added: Tensor | None = None) -> Tensor:
+        """As :class:`Linear`."""
+        product = linear(rows, self.weight, self.bias)
+        return product if added is None else product.add_(added)
 
 
 class Packed:
@@ -51,9 +56,13 @@ class Packed:
         self.blocks, self.outputs = blocked(self.weight, weight), len(weight)
         self.bias = bias
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Rows times the matrix."""
+    def __call__(self, rows: Tensor, added: Tensor | None = None) -> Tensor:
+        """As :class:`Linear`."""
         if self.blocks != NOWHERE and len(rows) <= FEW_ROWS:
-            return few_rows(rows, self.blocks, self.outputs, self.bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
+            return few_rows(rows, self.blocks, self.outputs, self.bias, added)
+        product: Tensor
+        if added is None:
+            product = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
+        else:
+            product = torch.ops.mkldnn._linear_pointwise.binary(rows, added, self.weight, self.bias, "add")
         return product

@@ -21,7 +21,7 @@ from twofold.engine.blocked import BLOCK, NOWHERE, accumulate
 from twofold.engine.fast import exponential, fast, inlined
 from twofold.engine.linear import Linear, Packed
 from twofold.engine.meet import meet
-from twofold.engine.paged import Kernel, mix_shares, score_shares
+from twofold.engine.paged import Kernel, mix_shares, score_shares, share
 from twofold.engine.pointwise import norm_rows, turn_rows
 from twofold.engine.pool import Pool
 from twofold.engine.shared import shared
@@ -114,17 +114,22 @@ def _keep(stored: Any, numbers: Floats, row: int, head: int, place: int, kv_head
 def _attend(
     stack: Stack, context: Context, work: Work, layer: int, i: int, threads: int, group: int, width: int
 ) -> None:
-    """This thread's KV heads of each row: turned, kept, and what their queries gather."""
+    """This thread's KV heads of each row: turned, kept, and what their queries gather.
+
+    A thread takes whole rows, whose memory is then read in order, unless that leaves another thread with less to do.
+    """
     keys, values, heads = context.keys[layer], context.values[layer], work.heads
-    parts = keys.shape[2]
-    queries = parts * group
-    for unit in range(i, len(heads) * parts, threads):
-        row, part = unit // parts, unit % parts
-        for head in range(part * group, part * group + group):
+    rows, kv_heads = len(heads), keys.shape[2]
+    parts = 1 if rows % threads == 0 or rows >= 4 * threads else kv_heads
+    for unit in range(i, rows * parts, threads):
+        row, low, high = share(unit, parts, kv_heads)
+        for head in range(low * group, high * group):
             turn_rows(heads, context.cosine, context.sine, row, head)
-        turn_rows(heads, context.cosine, context.sine, row, queries + part)
-        _keep(keys, heads, row, queries + part, context.write[row], part)
-        _keep(values, heads, row, queries + parts + part, context.write[row], part)
+        for head in range(low, high):
+            key = kv_heads * group + head
+            turn_rows(heads, context.cosine, context.sine, row, key)
+            _keep(keys, heads, row, key, context.write[row], head)
+            _keep(values, heads, row, key + kv_heads, context.write[row], head)
     tables, contexts, window = context.tables, context.contexts, stack.windows[layer]
     score_shares(heads, keys, tables, contexts, window, context.scale, work.scores, parts, i, threads, group, width)
     mix_shares(values, tables, contexts, window, work.scores, work.mixed, parts, i, threads, group, width)

@@ -6,35 +6,15 @@ The loops are compiled for one shape of heads, whose sizes are then constants th
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from twofold.engine.fast import exponential, fast, inlined
-from twofold.engine.prefetch import LINE_BYTES, prefetch
+from twofold.engine.heads import Floats, Stored, gather, heed
 
-Floats = NDArray[np.float32]
-Stored = NDArray[np.float32] | NDArray[np.uint16]
 Integers = NDArray[np.int64]
 Kernel = Any
 """A compiled function."""
-
-
-def _number(stored: Any) -> Any:
-    """A stored number as float32; uint16 is the upper half of one, which is bf16."""
-    return np.uint32(np.uint32(stored) << 16).view(np.float32) if isinstance(stored, np.uint16) else stored
-
-
-@overload(_number, inline="always")  # type: ignore[untyped-decorator]
-def _compiled_number(stored: Any) -> Any:
-    def widened(stored: Any) -> Any:
-        return np.uint32(np.uint32(stored) << 16).view(np.float32)
-
-    def same(stored: Any) -> Any:
-        return stored
-
-    return widened if stored == numba.types.uint16 else same
 
 
 @fast
@@ -72,15 +52,13 @@ def score_shares(
         last = (contexts[item] - 1) // block_tokens
         for block in range(seen // block_tokens, last + 1):
             place, coming, start = tables[item, block], tables[item, min(block + 1, last)], block * block_tokens
-            for token in range(max(seen, start), min(contexts[item], start + block_tokens)):
-                for head in range(low, high):
-                    for d in range(0, width, LINE_BYTES // keys.itemsize):
-                        prefetch(keys, coming, token - start, head, d)
-                    for g in range(head * group, head * group + group):
-                        product = np.float32(0.0)
-                        for d in range(width):
-                            product += query[item, g, d] * _number(keys[place, token - start, head, d])
-                        scores[item, g, token] = product * scale
+            begin = max(seen, start)
+            tokens = min(contexts[item], start + block_tokens) - begin
+            for head in range(low, high):
+                heed(
+                    query, item, head * group, keys, place, coming, begin - start, head, tokens, scale, scores, begin,
+                    group, width,
+                )  # fmt: skip
         for g in range(low * group, high * group):
             exponentials(scores, item, g, seen, contexts[item])
 
@@ -99,14 +77,13 @@ def mix_shares(
         out[item, low * group : high * group] = np.float32(0.0)
         for block in range(seen // block_tokens, last + 1):
             place, coming, start = tables[item, block], tables[item, min(block + 1, last)], block * block_tokens
-            for token in range(max(seen, start), min(contexts[item], start + block_tokens)):
-                for head in range(low, high):
-                    for d in range(0, width, LINE_BYTES // values.itemsize):
-                        prefetch(values, coming, token - start, head, d)
-                    for g in range(head * group, head * group + group):
-                        weight = scores[item, g, token]
-                        for d in range(width):
-                            out[item, g, d] += weight * _number(values[place, token - start, head, d])
+            begin = max(seen, start)
+            tokens = min(contexts[item], start + block_tokens) - begin
+            for head in range(low, high):
+                gather(
+                    scores, item, head * group, values, place, coming, begin - start, head, tokens, out, begin, group,
+                    width,
+                )  # fmt: skip
 
 
 @cache

@@ -54,15 +54,17 @@ class Int8:
         self.zeros = torch.zeros(len(rounded), dtype=torch.int32)
         self.bias = bias
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Rows, rounded to 8 bits, times the matrix; in the dtype of the rows."""
+    def __call__(self, rows: Tensor, added: Tensor | None = None) -> Tensor:
+        """As :class:`Linear` with the rows rounded to 8 bits; in the dtype of the rows."""
         scale = _scale(rows.float())
         small = (rows / scale).round_().add_(ZERO).to(torch.uint8)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             small, 1.0, ZERO, self.weight, self.scale, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
         product.mul_(scale)
-        return (product if self.bias is None else product.add_(self.bias)).to(rows.dtype)
+        if self.bias is not None:
+            product.add_(self.bias)
+        return (product if added is None else product.add_(added)).to(rows.dtype)
 
 
 def _scale(rows: Tensor) -> Tensor:
