@@ -28,10 +28,19 @@ def test_bad_flags_are_one_line(here: Callable[..., Any], flags: list[str], word
     assert shown.err.count("\n") == 1
 
 
-def test_a_model_that_is_not_there_is_one_line(twofold: Callable[..., Any], tmp_path: Path) -> None:
-    shown = twofold("serve", "nowhere.gguf", "--port", "0")
-    assert shown.returncode == 1
-    assert "nowhere.gguf" in shown.stderr
+@pytest.mark.parametrize("model", ["nonsense", "nowhere.gguf", "empty", "."])
+def test_what_is_no_model_is_told_before_anything_starts(here: Callable[..., Any], tmp_path: Path, model: str) -> None:
+    (tmp_path / "empty").mkdir()
+    shown = here("serve", model, "--port", "0")
+    assert (shown.code, shown.err.count("\n")) == (2, 1)
+    assert model in shown.err
+
+
+def test_what_only_the_worker_can_tell_is_bad_input_too(twofold: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "damaged.gguf").write_bytes(b"GGUF" + bytes(100))
+    shown = twofold("serve", "damaged.gguf", "--port", "0")
+    assert shown.returncode == 2
+    assert "damaged.gguf" in shown.stderr.splitlines()[-1]
     assert "Traceback" not in shown.stderr
 
 

@@ -21,16 +21,18 @@ class Bytes:
 
 
 class Setting:
-    def __init__(self, choices=1, stop=(), deadline_s=None, unsaid=()):
+    def __init__(self, choices=1, stop=(), deadline_s=None, unsaid=(), bound_by=None):
         self.now = 0.0
         self.metrics, self.admission = Metrics("m"), Admission(9, None, self.clock)
         self.flights, self.aborted = Flights(), []
         inbox = asyncio.Queue()
         made = [
-            Choice(Flight(str(n), n, [1, 2], {}, inbox), Stream(Bytes(), stop), self.life(), unsaid)
-            for n in range(choices)
+            Choice(self.flight(n, inbox, bound_by), Stream(Bytes(), stop), self.life(), unsaid) for n in range(choices)
         ]
         self.generation = Generation(made, inbox, self.flights.add, self.abort, deadline_s)
+
+    def flight(self, index, inbox, bound_by):
+        return Flight(str(index), index, [1, 2], {}, inbox, bound_by=bound_by)
 
     def clock(self):
         return self.now
@@ -127,6 +129,17 @@ def test_errors_of_the_worker(item, status):
         with pytest.raises(ApiError) as caught, setting.generation:
             await setting.pieces_after("0", "", "error", **item)
         assert caught.value.status == status
+        assert "secret" not in caught.value.message
+
+    asyncio.run(run())
+
+
+def test_a_bound_answer_that_cannot_go_on_is_the_clients_error():
+    async def run():
+        setting = Setting(bound_by="guided_choice")
+        with pytest.raises(ApiError, match=r"^guided_choice: ") as caught, setting.generation:
+            await setting.pieces_after("0", "", "error", message="secret")
+        assert (caught.value.status, caught.value.param) == (400, "guided_choice")
         assert "secret" not in caught.value.message
 
     asyncio.run(run())

@@ -1,8 +1,13 @@
 """Metric names and their values."""
 
+import re
+from pathlib import Path
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from twofold.serve.metrics import Metrics
+from twofold.serve.protocol import Stats
+from twofold.serve.scheduler_metrics import COUNTS, GAUGES
 
 
 def samples(metrics):
@@ -58,3 +63,37 @@ def test_times_of_a_request(server):
         server.metric(f"vllm:{name}_sum") for name in ("time_to_first_token_seconds", "e2e_request_latency_seconds")
     )
     assert 0 < first < whole
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "serve.md"
+ALL_STATS = {
+    **dict.fromkeys((*GAUGES, *COUNTS), 1),
+    "waiting_by_reason": {"batch": 1},
+    "steps_by_kind": {"mixed": 1},
+    "step_tokens": {"prompt": 1},
+    "split": (1, 1),
+}
+
+
+def shown(text):
+    """The names of the metrics in what ``/metrics`` answers, as a dashboard asks for them."""
+    families = text_string_to_metric_families(text)
+    return {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
+
+
+def test_every_metric_is_documented(server):
+    metrics = Metrics("m")
+    assert ALL_STATS.keys() == Stats.__annotations__.keys()
+    metrics.stats.latest = ALL_STATS
+    names = shown(metrics.text().decode()) | shown(server.http.get("/metrics").text)
+    assert "twofold:prefill_stall_seconds_total" in names
+    written = PAGE.read_text()
+    missing = [name for name in names if not name.endswith("_created") and not re.search(rf"`{name}[`{{]", written)]
+    assert missing == []
+
+
+def test_no_metric_is_documented_that_is_not_there():
+    metrics = Metrics("m")
+    metrics.stats.latest = ALL_STATS
+    written = re.findall(r"`((?:vllm|twofold):\w+)", PAGE.read_text())
+    assert set(written) - shown(metrics.text().decode()) == set()

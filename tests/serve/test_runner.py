@@ -132,6 +132,15 @@ def check_forced_calls(server):
             assert json.loads(call.function.arguments)["a"] in (1, 2)
 
 
+def check_special_tokens_are_not_spelled(server):
+    """They are no text, so an answer that must show one is refused, by the name of the field."""
+    for field, value in (("guided_choice", ["<|im_end|>"]), ("guided_json", {"const": "<|im_end|>"})):
+        reply = server.complete([5, 6], **{field: value})
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, field)
+        (event,) = server.events("/v1/completions", {"prompt": [5, 6], "max_tokens": 9, field: value})[-1:]
+        assert event["error"]["param"] == field
+
+
 def test_a_served_model_answers_as_the_engine_does(serving, runner, tiny, tmp_path):
     runner.add(message("direct", tokens=(5, 6, 7), max_tokens=6))
     direct = [token for item in answers(runner) for token in item["tokens"]]
@@ -147,8 +156,9 @@ def test_a_served_model_answers_as_the_engine_does(serving, runner, tiny, tmp_pa
         assert chosen["finish_reason"] == "stop"
         check_stop_tokens(server, {**body, "prompt": [5, 6, 7]}, direct)
         check_forced_calls(server)
+        check_special_tokens_are_not_spelled(server)
         assert server.metric("twofold:step_tokens_total") > 0
         assert server.stop() == 0
     events = [json.loads(line)["event"] for line in decisions.read_text().splitlines()]
     assert events[0] == "start"
-    assert events.count("arrive") == 8
+    assert events.count("arrive") == 12

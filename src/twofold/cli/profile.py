@@ -13,6 +13,7 @@ import typer
 
 from twofold.cli import serve
 from twofold.cli.cost_file import Out, check_writable, teller, write_whole
+from twofold.cli.planned import served_text
 from twofold.cli.progress import progress
 from twofold.cli.show import facts, milliseconds, number, percent
 from twofold.errors import SpecError
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from twofold.serve.settings import WorkerSettings
 
 NEEDED = ("torch", "safetensors", "zmq")
+STOPPING = "stopping at the end of this step; Ctrl-C again to stop at once"
 TOO_WRONG = 0.2
 """A larger error on steps held out makes a file that predicts little."""
+FAR_OFF = "steps held out are far off: was the machine busy? Profile it again when it is quiet"
 Quick = Annotated[bool, typer.Option("--quick", metavar="", help="A coarse grid: below a minute for a small model.")]
 
 
@@ -48,7 +51,7 @@ def run(
     check_writable(out)
     settings = WorkerSettings(
         model=model,
-        deployment=deploy,
+        deployment=served_text(deploy, model, device),
         device=device,
         dtype=dtype,
         quantize=quantize,
@@ -63,8 +66,7 @@ def run(
     print(screen(found, loaded, out))
     worst = max(found.residuals.values(), default=0.0)
     if worst > TOO_WRONG:
-        told = "steps held out are far off: was the machine busy? Profile it again when it is quiet"
-        print("twofold:", told, file=sys.stderr)
+        print("twofold:", FAR_OFF, file=sys.stderr)
 
 
 def screen(found: "Profile", loaded: "Loaded", out: Path) -> str:
@@ -135,13 +137,15 @@ def _words(settings: "WorkerSettings", threads: int) -> list[str]:
 def _at_safe_points() -> Iterator[Callable[[], None]]:
     """Give a function that raises KeyboardInterrupt when one has come; a second one is raised where it comes.
 
-    Libraries that are being loaded, or that read a model, make other errors of one that comes inside them.
+    The first one is answered at once, since a step may take a while. Libraries that are being loaded, or that read a
+    model, make other errors of one that comes inside them.
     """
     came = threading.Event()
 
     def first(*given: object) -> None:
         came.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        print("twofold:", STOPPING, file=sys.stderr, flush=True)
 
     def check() -> None:
         if came.is_set():

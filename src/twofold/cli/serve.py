@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twofold.cli.planned import served_text
 from twofold.cli.show import facts
 from twofold.errors import SpecError
 
@@ -122,14 +123,14 @@ def run(
     slo: Slo = None,
 ) -> None:
     """Serve a model over an OpenAI-compatible API, under one of the policies."""
-    _check(log_level, cost)
+    _check(log_level, cost, model)
     from twofold.serve.keys import read_keys
     from twofold.serve.settings import Settings, WorkerSettings, served_group
     from twofold.spec.quantity import parse_bytes, parse_duration
 
     worker = WorkerSettings(
         model=model,
-        deployment=(deployment := _deployment(deploy, device)),
+        deployment=(deployment := served_text(deploy, model, device)),
         device=device,
         dtype=dtype,
         quantize=quantize,
@@ -163,21 +164,6 @@ def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.absolute())
 
 
-def _deployment(text: str, device: str) -> str:
-    """The text of a deployment, or that of the best of a plan file. SpecError for a plan for other devices."""
-    if not text.endswith(".json"):
-        return text
-    from twofold.plan.document import read_plan
-    from twofold.spec import catalog
-
-    deployment = read_plan(text).deployment
-    named = [group.device or deployment.device for group in deployment.groups]
-    for found in (catalog.device(each) for each in named if each is not None):
-        if (found.compute_capability == "cpu") != (device == "cpu"):
-            raise SpecError("--deploy", text, f"a plan for {found.name}, and this server runs on {device}")
-    return str(deployment)
-
-
 def _ttft(slo: str | None) -> float | None:
     """The limit on TTFT that admission keeps; SpecError when the limits name none."""
     from twofold.spec.slo import Slo
@@ -201,7 +187,7 @@ def _serve(settings: "Settings") -> None:
         serve(settings, _announce)
     except ServeError as error:
         print("twofold:", " ".join(str(error).split()), file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise typer.Exit(2 if error.refused else 1) from None
 
 
 def _announce(address: str, service: "Service") -> None:
@@ -217,7 +203,7 @@ def _announce(address: str, service: "Service") -> None:
     print(facts(lines), flush=True)
 
 
-def _check(log_level: str, cost: Path | None) -> None:
+def _check(log_level: str, cost: Path | None, model: str) -> None:
     from importlib.util import find_spec
 
     missing = [name for name in ("starlette", "uvicorn", "httptools", "zmq", "torch") if find_spec(name) is None]
@@ -229,3 +215,6 @@ def _check(log_level: str, cost: Path | None) -> None:
         from twofold.cost.tables import read_costs
 
         read_costs(cost)
+    from twofold.serve.model_files import check_model
+
+    check_model(model)

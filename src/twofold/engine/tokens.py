@@ -66,7 +66,7 @@ class Tokenizer:
             text.encode()
         except UnicodeEncodeError as error:
             raise SpecError("text", text[error.start], "accepted: Unicode text without lone surrogates") from error
-        return self._backend.encode(text, add_special_tokens=special).ids
+        return self._backend.encode_batch_fast([text], add_special_tokens=special)[0].ids
 
     def decode(self, ids: Sequence[int], *, special: bool = False, continues: bool = False) -> str:
         """The text of ``ids``; bytes that are not UTF-8 become U+FFFD.

@@ -21,7 +21,8 @@ PLAIN_ID = re.compile(r"[\w.:-]{1,128}")
 class Access:
     """ASGI middleware: gives each request an id (the client's ``X-Request-Id`` where usable), checks the key, logs.
 
-    Handlers add to the log line through ``scope["state"]["log"]``, a dict.
+    Handlers add to the log line through ``scope["state"]["log"]``, a dict. An answer that does not wait for the end of
+    the request's body closes the connection, on which the rest would come.
     """
 
     def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
@@ -37,15 +38,19 @@ class Access:
         request_id = given if PLAIN_ID.fullmatch(given) else uuid.uuid4().hex
         fields: dict[str, object] = {"request_id": request_id, "method": scope["method"], "path": scope["path"]}
         scope.setdefault("state", {})["log"] = fields
+        body = _Body(receive, headers)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                answer = MutableHeaders(scope=message)
+                answer["X-Request-Id"] = request_id
+                if body.is_unread:
+                    answer["Connection"] = "close"
                 fields["status"] = message["status"]
             await send(message)
 
         try:
-            await self._checked(scope, headers)(scope, receive, send_with_id)
+            await self._checked(scope, headers)(scope, body.receive, send_with_id)
         except Exception:
             logger.exception("request failed", extra={"fields": fields})
             if "status" in fields:
@@ -63,3 +68,17 @@ class Access:
         except ApiError as error:
             return error_reply(error)
         return self._app
+
+
+class _Body:
+    """The body of a request; ``is_unread`` until all of it has been received."""
+
+    def __init__(self, receive: Receive, headers: Headers) -> None:
+        self._receive = receive
+        self.is_unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self.is_unread = message.get("more_body", False)
+        return message

@@ -7,27 +7,31 @@ import pydantic_core
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
-from twofold.serve.errors import ApiError, from_validation
+from twofold.serve.errors import ApiError
+from twofold.serve.settings import Settings
 from twofold.serve.stream import ClientLeftError
+from twofold.serve.wrong_fields import from_validation
 
 M = TypeVar("M", bound=BaseModel)
 JSON_TYPE = "application/json"
-READ_WITHIN_S = 60.0
+LONG_BODY = 1 << 16
+"""Bytes from which on a body is checked in a thread, so that nobody else waits for it."""
 
 
-async def read_body(request: Request, model: type[M], max_bytes: int) -> M:
+async def read_body(request: Request, model: type[M], settings: Settings) -> M:
     """The body as ``model``. Raises ApiError: 415 for another type, 413 when longer, 408 when slow, 400 when wrong."""
     kind = request.headers.get("content-type", JSON_TYPE).partition(";")[0].strip().lower()
     if kind != JSON_TYPE:
         raise ApiError(415, f"the body is {JSON_TYPE}", code="unsupported_media_type")
     try:
-        async with asyncio.timeout(READ_WITHIN_S):
-            data = await _read(request, max_bytes)
+        async with asyncio.timeout(settings.read_within_s):
+            data = await _read(request, settings.max_body_bytes)
     except TimeoutError:
-        raise ApiError(408, f"the body did not come within {READ_WITHIN_S:.0f} s", code="body_timeout") from None
+        message = f"the body did not come within {settings.read_within_s:g} s"
+        raise ApiError(408, message, code="body_timeout") from None
     except ClientDisconnect:
         raise ClientLeftError from None
-    return parse_body(data, model)
+    return parse_body(data, model) if len(data) < LONG_BODY else await asyncio.to_thread(parse_body, data, model)
 
 
 def parse_body(data: bytes, model: type[M]) -> M:

@@ -15,6 +15,7 @@ from twofold.serve.body import read_body
 from twofold.serve.chat_schema import ChatRequest
 from twofold.serve.forced_calls import call_parser
 from twofold.serve.generation import Generation, Piece
+from twofold.serve.grammars import compiled_grammar
 from twofold.serve.logprobs import chat_logprobs, joined
 from twofold.serve.params import sampling_params
 from twofold.serve.service import Service
@@ -24,7 +25,7 @@ from twofold.serve.texts import Texts
 async def chat_completions(request: Request) -> Response:
     """Continue a conversation."""
     service: Service = request.app.state.service
-    body = await read_body(request, ChatRequest, service.settings.max_body_bytes)
+    body = await read_body(request, ChatRequest, service.settings)
     arrived_s = time.perf_counter()
     service.check_model(body.model)
     tools = body.offered_tools()
@@ -34,7 +35,8 @@ async def chat_completions(request: Request) -> Response:
     limit = "max_tokens" if body.max_tokens is not None else "max_completion_tokens"
     most = service.check_limit(body.limit(), service.check_prompt(prompt, "messages"), limit)
     shown = service.texts.call_markers() if tools else ()
-    generation = service.begin([(prompt, sampling_params(body, most))], body, arrived_s, shown)
+    params = sampling_params(body, most, await compiled_grammar(body))
+    generation = service.begin([(prompt, params)], body, arrived_s, shown)
     answer = ChatAnswer(service.name, service.texts, body, generation, prompt)
     return await answer.reply(request)
 

@@ -33,9 +33,9 @@ class Message(Body):
     """One message of a conversation. Several text parts are joined by line ends."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart] | None = None
+    content: str | Annotated[list[TextPart], Field(fail_fast=True)] | None = None
     name: Text | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: Annotated[list[ToolCall], Field(fail_fast=True)] | None = None
     tool_call_id: Text | None = None
 
     @model_validator(mode="after")
@@ -62,6 +62,9 @@ class Message(Body):
         }
 
 
+Messages = Annotated[list[Message], Field(min_length=1, max_length=4096, fail_fast=True)]
+
+
 class Function(Body):
     """A function that the model may call."""
 
@@ -76,6 +79,9 @@ class Tool(Body):
 
     type: Literal["function"]
     function: Function
+
+
+Tools = Annotated[list[Tool], Field(max_length=128, fail_fast=True)]
 
 
 class NamedFunction(Body):
@@ -94,12 +100,12 @@ class NamedTool(Body):
 class ChatRequest(Sampling):
     """A conversation to be continued."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Messages
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    tools: list[Tool] | None = None
+    tools: Tools | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool = True
     add_generation_prompt: bool = True
@@ -115,7 +121,7 @@ class ChatRequest(Sampling):
             raise ValueError("tool_choice is for requests with tools")
         if isinstance(self.tool_choice, NamedTool) and not self.forced_tools():
             raise ValueError("tool_choice names a function that is not among tools")
-        if self.forced_tools() and self.is_bound():
+        if self.forced_tools() and self.bounds():
             raise ValueError("tool_choice binds the answer, and so does response_format or a guided field; give one")
         return self
 

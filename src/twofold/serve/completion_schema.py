@@ -4,17 +4,20 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from twofold.serve.chat_schema import Message, Tool
+from twofold.serve.chat_schema import Messages, Tools
 from twofold.serve.schema import Body, Count, NotNegative, Sampling, Text, TokenIds
 
 DEFAULT_MAX_TOKENS = 16
+MOST_PROMPTS = 1024
 Prompt = Annotated[str, Field(min_length=1)]
+Prompts = Annotated[list[Prompt], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
+TokenPrompts = Annotated[list[TokenIds], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
 
 
 class CompletionRequest(Sampling):
     """One prompt or several, as text or as token ids, to be continued."""
 
-    prompt: Prompt | TokenIds | Annotated[list[Prompt] | list[TokenIds], Field(min_length=1)]
+    prompt: Prompt | TokenIds | Prompts | TokenPrompts
     max_tokens: Count = DEFAULT_MAX_TOKENS
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     echo: bool = False
@@ -41,8 +44,8 @@ class TokenizeRequest(Body):
 
     model: Text | None = None
     prompt: str | None = None
-    messages: Annotated[list[Message], Field(min_length=1)] | None = None
-    tools: list[Tool] | None = None
+    messages: Messages | None = None
+    tools: Tools | None = None
     add_generation_prompt: bool = True
     chat_template_kwargs: dict[str, Any] | None = None
     add_special_tokens: bool | None = None
@@ -59,4 +62,4 @@ class DetokenizeRequest(Body):
     """Tokens of which the text is wanted."""
 
     model: Text | None = None
-    tokens: Annotated[list[NotNegative], Field(max_length=1_000_000)]
+    tokens: Annotated[list[NotNegative], Field(max_length=1_000_000, fail_fast=True)]

@@ -13,6 +13,7 @@ from twofold.serve.answers import Answer
 from twofold.serve.body import read_body
 from twofold.serve.completion_schema import CompletionRequest
 from twofold.serve.generation import Generation, Piece
+from twofold.serve.grammars import compiled_grammar
 from twofold.serve.logprobs import completion_logprobs, joined
 from twofold.serve.params import sampling_params, wants_logprobs
 from twofold.serve.service import Service
@@ -22,14 +23,16 @@ from twofold.serve.texts import Texts
 async def completions(request: Request) -> Response:
     """Continue each prompt; choice ``i * n + k`` is the ``k``-th continuation of prompt ``i``."""
     service: Service = request.app.state.service
-    body = await read_body(request, CompletionRequest, service.settings.max_body_bytes)
+    body = await read_body(request, CompletionRequest, service.settings)
     arrived_s = time.perf_counter()
     service.check_model(body.model)
+    service.check_choices(len(body.prompts()) * body.n)
     prompts = [await _tokens(service, prompt, body) for prompt in body.prompts()]
+    grammar = await compiled_grammar(body)
     tasks = []
     for tokens in prompts:
         room = service.check_prompt(tokens, "prompt")
-        tasks.append((tokens, sampling_params(body, service.check_limit(body.max_tokens, room))))
+        tasks.append((tokens, sampling_params(body, service.check_limit(body.max_tokens, room), grammar)))
     generation = service.begin(tasks, body, arrived_s)
     answer = CompletionAnswer(service.name, service.texts, body, generation, prompts)
     return await answer.reply(request)

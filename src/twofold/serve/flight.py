@@ -12,8 +12,9 @@ from twofold.serve.protocol import ADD, Item, Message
 class Flight:
     """A prompt (token ids) with its parameters (plain values), whose items a worker puts into ``inbox``.
 
-    Several flights of one HTTP request share an inbox. ``received`` counts the tokens that have come, ``resent``
-    says that the worker was lost once before the first.
+    Several flights of one HTTP request share an inbox. ``bound_by`` is the field that says what the answer must spell,
+    if one does. ``received`` counts the tokens that have come, ``resent`` says that the worker was lost once before the
+    first.
     """
 
     id: str
@@ -23,6 +24,7 @@ class Flight:
     inbox: "asyncio.Queue[Arrival]" = field(repr=False)
     priority: int = 0
     deadline_s: float | None = None
+    bound_by: str | None = None
     received: int = 0
     resent: bool = False
 

@@ -116,7 +116,7 @@ class Generation:
                 continue
             if isinstance(arrival.item, ApiError):
                 raise arrival.item
-            piece = choice.take(_checked(arrival.item))
+            piece = choice.take(_checked(arrival.item, arrival.flight.bound_by))
             if piece.finish is not None:
                 under_way -= 1
                 choice.life.end(piece.finish, choice.times)
@@ -135,13 +135,19 @@ def _late() -> ApiError:
     return ApiError(408, "the deadline has passed", kind="timeout_error", code="deadline_exceeded")
 
 
-def _checked(item: Item) -> Item:
-    """The item, unless it says that the engine could not go on; then ApiError."""
-    if item["finish"] == "error" and item.get("refused"):
-        raise ApiError(400, item["message"], code="invalid_value")
+def _checked(item: Item, bound_by: str | None) -> Item:
+    """The item, unless it says that the engine could not go on; then ApiError.
+
+    An answer that a field binds can come to where no token of the model goes on as the field wants.
+    """
     if item["finish"] == "abort":
         raise _late()
-    if item["finish"] == "error":
-        log("engine failed", request=item["id"], message=item.get("message"))
-        raise ApiError(500, "the engine failed on this request", kind=SERVER, code="engine_error")
-    return item
+    if item["finish"] != "error":
+        return item
+    if item.get("refused"):
+        raise ApiError(400, item["message"], code="invalid_value")
+    log("engine failed", request=item["id"], message=item.get("message"))
+    if bound_by is not None:
+        message = f"{bound_by}: no token of this model goes on as it wants; special tokens cannot be spelled"
+        raise ApiError(400, message, param=bound_by, code="invalid_value")
+    raise ApiError(500, "the engine failed on this request", kind=SERVER, code="engine_error")

@@ -8,12 +8,9 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import cast
 
 import zmq
@@ -23,6 +20,7 @@ from twofold.engine.environment import surrounded
 from twofold.serve.errors import UNAVAILABLE, ApiError, ServeError
 from twofold.serve.flight import Flight, Flights
 from twofold.serve.logs import log, logger
+from twofold.serve.place import Place
 from twofold.serve.protocol import ABORT, FATAL, FOUND, OUT, READY, STOP, Found, Message, Ready, Stats, pack, unpack
 from twofold.serve.settings import WORKER_MODULE, Settings
 
@@ -49,21 +47,21 @@ class WorkerLink:
     ) -> None:
         self._settings = settings
         self._on_found, self._on_ready, self._on_stats, self._on_restart = on_found, on_ready, on_stats, on_restart
-        self._folder = Path(tempfile.mkdtemp(prefix="twofold-"))
-        self._address = f"ipc://{self._folder / 'worker'}"
+        self._place = Place()
         self._context = zmq.asyncio.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._flights = Flights()
         self._process: asyncio.subprocess.Process | None = None
         self._epoch, self._deaths = 0, list[float]()
         self._failure = self._refusal = ""
+        self._refused = False
         self.state = "loading"
 
     async def run(self) -> None:
         """Keep a worker running until cancelled or stopped; ServeError when none will run."""
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.set_hwm(0)
-        self._socket.bind(self._address)
+        self._socket.bind(self._place.address)
         receiving = asyncio.ensure_future(self._receive())
         try:
             while self.state != "stopped":
@@ -127,7 +125,8 @@ class WorkerLink:
         if self.state == "stopped":
             return
         if self.state == "loading" or self._refusal:
-            self._give_up(self._refusal or self._failure or f"the worker ended with code {code} before it was ready")
+            message = self._refusal or self._failure or f"the worker ended with code {code} before it was ready"
+            self._give_up(message, refused=self._refused or bool(self._refusal))
         self.state = "restarting"
         log("worker lost", epoch=self._epoch, exit_code=code, message=self._failure)
         self._on_restart()
@@ -136,7 +135,13 @@ class WorkerLink:
 
     def _command(self) -> list[str]:
         program = self._settings.worker_command or (sys.executable, "-P", "-m", WORKER_MODULE)
-        return [*program, self._address, str(self._epoch), json.dumps(asdict(self._settings.worker)), str(os.getpid())]
+        return [
+            *program,
+            self._place.address,
+            str(self._epoch),
+            json.dumps(asdict(self._settings.worker)),
+            str(os.getpid()),
+        ]
 
     def _pause_s(self) -> float:
         """How long to wait before the next start, longer after each death of late; ServeError after too many."""
@@ -146,10 +151,10 @@ class WorkerLink:
             self._give_up(f"the worker died {len(self._deaths)} times; {self._failure}".rstrip("; "))
         return min(FIRST_PAUSE_S * 2.0 ** (len(self._deaths) - 1), LONGEST_PAUSE_S)
 
-    def _give_up(self, message: str) -> None:
+    def _give_up(self, message: str, *, refused: bool = False) -> None:
         self.state = "stopped"
         self._flights.fail_all(ApiError(503, "the server has no worker", kind=UNAVAILABLE, code="no_worker"))
-        raise ServeError(message)
+        raise ServeError(message, refused=refused)
 
     async def _receive(self) -> None:
         while True:
@@ -181,7 +186,7 @@ class WorkerLink:
             for waiting in self._flights.messages():
                 self._send(waiting)
         elif op == FATAL:
-            self._failure = str(message["message"])
+            self._failure, self._refused = str(message["message"]), message.get("refused", False)
 
     def _send(self, message: Message) -> None:
         self._socket.send_multipart([str(self._epoch).encode(), pack(message)])
@@ -190,7 +195,7 @@ class WorkerLink:
         self.state = "stopped"
         self._socket.close(linger=0)
         self._context.term()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._place.close()
 
 
 def worker_environment(threads: int | None) -> dict[str, str]:

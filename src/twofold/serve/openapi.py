@@ -40,6 +40,7 @@ REFUSALS = {
     "413": "The body is too large.",
     "415": "The body is not application/json.",
     "429": "Too many requests wait, or the first token would come too late; see Retry-After.",
+    "431": "The request line and headers are too large.",
     "500": "The server failed.",
     "503": "No worker: loading, or lost while answering.",
 }
@@ -101,7 +102,7 @@ def _post(path: str, model: type[BaseModel]) -> Document:
 
 def _get(path: str, about: str) -> Document:
     good = {"200": {"description": about, "content": {"application/json": {"schema": OBJECT}}}}
-    operation: Document = {"summary": about, "responses": {**good, **_refusals("401", "500")}}
+    operation: Document = {"summary": about, "responses": {**good, **_refusals("401", "431", "500")}}
     if "{" in path:
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         operation |= {"parameters": [name]}

@@ -2,9 +2,9 @@
 
 To the worker: ``add`` (id, tokens, params, priority, deadline_s), ``abort`` (id), ``stats``, ``stop``. From it:
 ``found`` (which files its model has, before it is loaded), ``ready`` (what it serves), ``out`` (items, and now and
-then stats), ``fatal`` (message). An item is the tokens that one request has got in a step: id, tokens, finish, and
-where asked for logprobs. Token ids are integers, times seconds; whoever gets a message about a request that it does
-not know ignores it.
+then stats), ``fatal`` (message; ``refused`` where its settings are at fault). An item is the tokens that one request
+has got in a step: id, tokens, finish, and where asked for logprobs. Token ids are integers, times seconds; whoever
+gets a message about a request that it does not know ignores it.
 """
 
 from typing import Any, TypedDict, cast

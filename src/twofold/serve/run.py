@@ -11,6 +11,7 @@ import uvicorn
 
 from twofold.serve.app import make_app
 from twofold.serve.errors import ServeError
+from twofold.serve.http import BoundedHttp
 from twofold.serve.logs import log
 from twofold.serve.service import Service
 from twofold.serve.settings import Settings
@@ -116,7 +117,7 @@ def _listen(settings: Settings) -> socket.socket:
 def _config(service: Service) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(service),
-        http="httptools",
+        http=type("Http", (BoundedHttp,), {"head_within_s": service.settings.read_within_s}),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -8,9 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 NotNegative = Annotated[int, Field(ge=0, lt=2**31)]
-Stop = Annotated[list[Text], Field(max_length=16)]
+Stop = Annotated[list[Text], Field(max_length=16, fail_fast=True)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-TokenIds = Annotated[list[NotNegative], Field(min_length=1)]
+TokenIds = Annotated[list[NotNegative], Field(min_length=1, fail_fast=True)]
+Choices = Annotated[list[Text], Field(min_length=1, max_length=1024, fail_fast=True)]
+MOST_FIELDS = 256
+MOST_BIASES = 4096
 TOKEN_ID = re.compile("0|[1-9][0-9]{0,9}")
 
 NULL = {"type": "null"}
@@ -35,6 +38,8 @@ class Body(BaseModel):
     def _without_nulls(cls, fields: Any) -> Any:
         if not isinstance(fields, dict):
             return fields
+        if len(fields) > MOST_FIELDS:
+            raise ValueError(f"an object with {len(fields)} fields, at most {MOST_FIELDS} are looked at")
         return {name: value for name, value in fields.items() if value is not None or name not in cls.model_fields}
 
 
@@ -81,7 +86,7 @@ class StructuredOutputs(Body):
 
     json_: Annotated[dict[str, Any] | str | None, Field(alias="json")] = None
     regex: Text | None = None
-    choice: Annotated[list[Text], Field(min_length=1)] | None = None
+    choice: Choices | None = None
     json_object: Literal[True] | None = None
 
     @model_validator(mode="after")
@@ -115,17 +120,24 @@ class Sampling(Body):
     repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] = 1.0
     min_tokens: NotNegative = 0
     ignore_eos: bool = False
-    stop_token_ids: Annotated[list[NotNegative], Field(max_length=64)] | None = None
+    stop_token_ids: Annotated[list[NotNegative], Field(max_length=64, fail_fast=True)] | None = None
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | str | None = None
     guided_regex: Text | None = None
-    guided_choice: Annotated[list[Text], Field(min_length=1)] | None = None
+    guided_choice: Choices | None = None
     return_token_ids: bool = False
     priority: Annotated[int, Field(ge=-(2**31), lt=2**31)] = 0
     deadline_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     include_timing: bool = False
+
+    @field_validator("logit_bias", mode="before")
+    @classmethod
+    def _few_biases(cls, biases: Any) -> Any:
+        if isinstance(biases, dict) and len(biases) > MOST_BIASES:
+            raise ValueError(f"at most {MOST_BIASES} tokens")
+        return biases
 
     @field_validator("logit_bias")
     @classmethod
@@ -138,18 +150,16 @@ class Sampling(Body):
     def _agree(self) -> "Sampling":
         if self.stream_options is not None and not self.stream:
             raise ValueError("stream_options is for stream: true")
-        if self._bounds() > 1:
-            raise ValueError("response_format, structured_outputs and guided_*: give one")
+        if len(self.bounds()) > 1:
+            raise ValueError(f"{' and '.join(self.bounds())} bind the answer; give one")
         return self
 
-    def _bounds(self) -> int:
-        forms = (self.guided_json, self.guided_regex, self.guided_choice, self.structured_outputs)
+    def bounds(self) -> list[str]:
+        """The fields that say what the answer must spell."""
         formatted = self.response_format is not None and not isinstance(self.response_format, PlainText)
-        return sum(form is not None for form in forms) + formatted
-
-    def is_bound(self) -> bool:
-        """Whether a field says what the answer must spell."""
-        return self._bounds() > 0
+        guided = ("structured_outputs", "guided_json", "guided_regex", "guided_choice")
+        given = [name for name in guided if getattr(self, name) is not None]
+        return ["response_format", *given] if formatted else given
 
     def stops(self) -> list[str]:
         """The stop strings as a list."""

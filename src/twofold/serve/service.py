@@ -10,6 +10,7 @@ from twofold.serve.admission import Admission
 from twofold.serve.errors import UNAVAILABLE, ApiError, from_spec
 from twofold.serve.flight import Arrival, Flight
 from twofold.serve.generation import Choice, Generation
+from twofold.serve.grammars import bound_by
 from twofold.serve.life import Life
 from twofold.serve.link import WorkerLink
 from twofold.serve.logs import logger
@@ -69,6 +70,12 @@ class Service:
             message = f"the model {name!r} is not served here; {self.name!r} is"
             raise ApiError(404, message, param="model", code="model_not_found")
 
+    def check_choices(self, count: int) -> None:
+        """Raise a 400 when one request asks for more answers than are given."""
+        if count > self.settings.max_choices:
+            message = f"the request asks for {count} answers, at most {self.settings.max_choices} are given"
+            raise ApiError(400, message, param="n", code="invalid_value")
+
     def check_prompt(self, tokens: list[int], param: str) -> int:
         """How many tokens may follow this prompt; ApiError 400 when it is empty, too long, or has unknown tokens."""
         if not tokens:
@@ -110,7 +117,14 @@ class Service:
         for index, (tokens, params) in enumerate(wanted):
             life = Life(len(tokens), arrived_s, time.perf_counter, self.admission, self.metrics)
             flight = Flight(
-                uuid.uuid4().hex, index, tokens, params.to_map(), inbox, priority=body.priority, deadline_s=remaining
+                uuid.uuid4().hex,
+                index,
+                tokens,
+                params.to_map(),
+                inbox,
+                priority=body.priority,
+                deadline_s=remaining,
+                bound_by=bound_by(body),
             )
             text = self.texts.detokenizer(params, body.skip_special_tokens, shown)
             choices.append(Choice(flight, text, life, () if params.include_stop else self._ends(params)))
@@ -123,9 +137,7 @@ class Service:
         if priority and self._order != "priority":
             message = 'priority is for deployments with order=priority, such as "1B,chunked=512,order=priority"'
             raise ApiError(400, message, param="priority", code="unsupported_parameter")
-        if len(wanted) > self.settings.max_choices:
-            message = f"the request asks for {len(wanted)} answers, at most {self.settings.max_choices} are given"
-            raise ApiError(400, message, param="n", code="invalid_value")
+        self.check_choices(len(wanted))
         try:
             wanted[0][1].check_ids(self.about["vocab"])
         except SpecError as error:

@@ -40,7 +40,8 @@ class WorkerSettings:
 class Settings:
     """A server: where it listens, what it accepts, and its worker. Sizes in bytes and tokens, times in seconds.
 
-    ``max_queue`` bounds the requests without a first token, ``slo`` turns on admission by predicted TTFT,
+    ``max_queue`` bounds the requests without a first token, ``ttft_slo_s`` turns on admission by predicted TTFT,
+    ``read_within_s`` is how long the headers of a request may take, and its body again,
     ``keys`` are the accepted API keys (none: open to all), ``otlp`` is the collector of traces, ``worker_command`` the
     worker's program.
     """
@@ -53,6 +54,7 @@ class Settings:
     max_body_bytes: int = 4 << 20
     max_prompt_tokens: int | None = None
     max_choices: int = 128
+    read_within_s: float = 60.0
     deadline_s: float | None = None
     drain_s: float = 30.0
     otlp: str | None = None
@@ -67,7 +69,7 @@ class Settings:
                 raise SpecError(name, getattr(self, name), "a whole number from 1 on")
         if not 0 <= self.port <= 65535:
             raise SpecError("port", self.port, "a port is 0 (any that is free) to 65535")
-        for name in ("deadline_s", "drain_s"):
+        for name in ("deadline_s", "drain_s", "read_within_s"):
             value: Any = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise SpecError(name, value, "a time above 0")

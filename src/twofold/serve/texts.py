@@ -17,6 +17,8 @@ from twofold.serve.protocol import Found
 
 LONG_TEXT = 8192
 """Characters from which on a text is tokenised in a thread, so that nobody else waits for it."""
+MANY_MESSAGES = 100
+"""From which on a conversation is written in a thread."""
 
 
 class Texts:
@@ -44,17 +46,24 @@ class Texts:
 
     async def encode_chat(self, body: ChatRequest | TokenizeRequest, tools: list[dict[str, Any]] | None) -> list[int]:
         """The tokens of a conversation, through the chat template of the model."""
+        messages = body.messages or []
+        if len(messages) < MANY_MESSAGES:
+            text = self._written(body, tools)
+        else:
+            text = await asyncio.to_thread(self._written, body, tools)
+        return await self.encode(text, False, "messages")
+
+    def _written(self, body: ChatRequest | TokenizeRequest, tools: list[dict[str, Any]] | None) -> str:
         messages = [message.plain() for message in body.messages or ()]
         kwargs = body.chat_template_kwargs or {}
         try:
-            text = self.tokenizer.apply_chat(messages, tools, body.add_generation_prompt, **kwargs)
+            return self.tokenizer.apply_chat(messages, tools, body.add_generation_prompt, **kwargs)
         except SpecError as error:
             raise from_spec(error) from None
         except TypeError:
             raise from_spec(
                 SpecError("chat_template_kwargs", sorted(kwargs), "names that the template takes")
             ) from None
-        return await self.encode(text, False, "messages")
 
     def decode(self, tokens: list[int]) -> str:
         """The text of tokens, special ones shown; ApiError for a token that does not exist."""

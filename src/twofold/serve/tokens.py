@@ -1,5 +1,6 @@
 """``POST /tokenize`` and ``POST /detokenize``."""
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
@@ -10,11 +11,14 @@ from twofold.serve.completion_schema import DetokenizeRequest, TokenizeRequest
 from twofold.serve.replies import JsonReply
 from twofold.serve.service import Service
 
+MANY_TOKENS = 1 << 15
+"""From which on tokens and text are turned into one another in a thread, so that nobody else waits."""
+
 
 async def tokenize(request: Request) -> Response:
     """The tokens of a text or of a conversation; special tokens are added to a text unless that is turned off."""
     service: Service = request.app.state.service
-    body = await read_body(request, TokenizeRequest, service.settings.max_body_bytes)
+    body = await read_body(request, TokenizeRequest, service.settings)
     service.check_model(body.model)
     texts = service.texts
     if body.prompt is not None:
@@ -23,15 +27,21 @@ async def tokenize(request: Request) -> Response:
         tokens = await texts.encode_chat(
             body, [tool.model_dump(exclude_none=True) for tool in body.tools or ()] or None
         )
-    reply: dict[str, Any] = {"count": len(tokens), "max_model_len": service.about["context"], "tokens": tokens}
-    if body.return_token_strs:
-        reply["token_strs"] = [texts.piece(token).decode(errors="replace") for token in tokens]
-    return JsonReply(reply)
+
+    def reply() -> Response:
+        answer: dict[str, Any] = {"count": len(tokens), "max_model_len": service.about["context"], "tokens": tokens}
+        if body.return_token_strs:
+            answer["token_strs"] = [texts.piece(token).decode(errors="replace") for token in tokens]
+        return JsonReply(answer)
+
+    return reply() if len(tokens) < MANY_TOKENS else await asyncio.to_thread(reply)
 
 
 async def detokenize(request: Request) -> Response:
     """The text of tokens, special ones shown."""
     service: Service = request.app.state.service
-    body = await read_body(request, DetokenizeRequest, service.settings.max_body_bytes)
+    body = await read_body(request, DetokenizeRequest, service.settings)
     service.check_model(body.model)
-    return JsonReply({"prompt": service.texts.decode(body.tokens)})
+    if len(body.tokens) < MANY_TOKENS:
+        return JsonReply({"prompt": service.texts.decode(body.tokens)})
+    return JsonReply({"prompt": await asyncio.to_thread(service.texts.decode, body.tokens)})

@@ -127,7 +127,7 @@ def main(arguments: Sequence[str], make: Make) -> int:
         Loop(runner, socket, int(arguments[3])).run()
         runner.close()
     except SpecError as error:
-        socket.send(pack({"op": FATAL, "message": str(error)}))
+        socket.send(pack({"op": FATAL, "message": str(error), "refused": True}))
         return 1
     except Exception as error:
         logger.exception("worker failed")
