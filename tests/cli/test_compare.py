@@ -53,7 +53,7 @@ def test_bad_input_is_one_line(here: Any, deployments: tuple[str, ...], told: st
 def run(ttft_s: float | None, attainment: float | None) -> dict[str, Any]:
     spread = {"p50": ttft_s, "p99": ttft_s}
     latencies = dict.fromkeys(("ttft_s", "tpot_s", "tbt_s", "e2e_s"), spread)
-    rest = {"deployment": "1B", "devices": 1, "throughput_tokens_s": 5.0, "cost_usd": 1.0}
+    rest = {"deployment": "1B", "devices": 1, "throughput_tokens_s": 5.0, "cost_usd": 1.0, "band": None}
     return {**rest, **latencies, "attainment": attainment}
 
 
@@ -68,3 +68,20 @@ def test_more_attainment_is_better() -> None:
     _, less, more = comparison([run(0.1, 0.5), run(0.1, 0.9)]).splitlines()[:3]
     assert "90.0 %*" in more
     assert "*" not in less
+
+
+def known(deployment: str, **steps: float | None) -> dict[str, Any]:
+    return run(0.1, None) | {"deployment": deployment, "band": {"steps": steps} if steps else None}
+
+
+def test_one_line_says_how_near_the_steps_are_known() -> None:
+    together = [known("1P1D", prompt=0.03, decode=0.02), known("2B", prompt=0.01, decode=0.025, mixed=0.05)]
+    told = "step times are known to within ±3.0 % (prompts), ±2.5 % (decodes), ±5.0 % (both in one step)"
+    assert comparison(together).splitlines()[-1] == f"{told}, one standard deviation"
+    assert "step times" not in comparison([known("1P1D")])
+
+
+def test_the_line_names_what_is_unknown() -> None:
+    runs = [known("1P1D", prompt=None, decode=0.02), known("2B", prompt=0.1, decode=0.02, mixed=None), known("1B,tp2")]
+    told = "step times are known to within ±2.0 % (decodes), one standard deviation"
+    assert comparison(runs).splitlines()[-1] == f"{told}; unknown for prompts, both in one step, 1B,tp2"

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 import twofold
-from twofold.cli.ranking import headline, interval, plan_report, proof, ranking, traps
+from twofold.cli.ranking import headline, interval, plan_report, proof, ranking, traps, untold
 from twofold.plan.goodput import Goodput
 from twofold.plan.objective import Objective
 from twofold.plan.ranking import Candidate, Certificate, Plan
@@ -66,6 +66,33 @@ def test_no_rival_is_told_from_not_known() -> None:
     alone = ranking([replace(FIRST, swaps_with=()).row()], 1)
     assert "none" in alone
     assert interval(THIRD.row()) == "–"
+
+
+def test_what_the_cost_model_cannot_tell_apart_has_a_column_and_a_line(found: Plan) -> None:
+    first = replace(FIRST, cost_error=0.03, not_told_from=(2,))
+    second = replace(SECOND, cost_error=0.05, not_told_from=(1,))
+    doubted = replace(found, candidates=[first, second, replace(THIRD, cost_error=0.04), candidate("1B,mixed", 5.0)])
+    head, *lines = ranking(doubted.rows, 4).splitlines()
+    assert head.split("may swap with")[1].split() == ["not", "told", "from"]
+    cells = [line.split("ttft")[1].split()[:2] for line in lines]
+    assert cells == [["2", "2"], ["1", "1"], ["–", "none"], ["–", "–"]]
+    assert "±3.0 % to ±5.0 %" in plan_report(doubted, 1)
+    assert "±3.0 %, one" in untold(doubted.rows[:1])
+
+
+def test_a_cost_model_that_says_nothing_of_its_errors_has_neither(found: Plan) -> None:
+    assert untold(found.rows) == ""
+    assert "not told from" not in plan_report(found, 3)
+
+
+@pytest.mark.parametrize("objective", ["goodput", "goodput-per-dollar"])
+def test_columns_of_words_are_flush_left(objective: str) -> None:
+    rows = [replace(FIRST, cost_error=0.03, not_told_from=(2, 3)).row(), replace(SECOND, cost_error=0.03).row()]
+    head, first, second = ranking(rows, 2, objective).splitlines()
+    for name in ("deployment", "limited by", "may swap with", "not told from"):
+        place = head.index(name)
+        assert first[place - 1] == second[place - 1] == " "
+        assert first[place] != " " != second[place]
 
 
 def test_the_proof_counts_what_became_of_the_candidates(found: Plan) -> None:

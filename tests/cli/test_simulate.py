@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from twofold.cost.roofline import Roofline
+from twofold.spec import catalog
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 ON_H100 = ("--model", "llama-3-8b", "--device", "H100")
@@ -137,3 +138,33 @@ def test_bad_input_is_one_line(here: Any, arguments: tuple[str, ...], told: str)
     shown = here("simulate", *arguments)
     assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
     assert told in shown.err
+
+
+@pytest.mark.parametrize(
+    ("residuals", "told"),
+    [
+        (
+            {"prompt": 0.03, "decode": 0.02},
+            "known to within ±3.0 % (prompts), ±2.0 % (decodes), one standard deviation",
+        ),
+        ({"decode": 0.02}, "known to within ±2.0 % (decodes), one standard deviation; unknown for prompts"),
+        ({}, None),
+    ],
+)
+def test_a_cost_file_with_residuals_says_how_near_the_step_times_are(
+    here: Any, tmp_path: Path, residuals: dict[str, float], told: str | None
+) -> None:
+    entry = {
+        "dense": [[1, 6e-3], [512, 2e-2]],
+        "prompt_attention": {"pair_s": 1e-8},
+        "decode_attention": [[1, 128, 1e-4], [1, 1024, 2e-4], [8, 128, 3e-4], [8, 1024, 9e-4]],
+        "residuals": residuals,
+    }
+    specs = {"model": catalog.model("llama-3-8b").model_dump(), "device": catalog.device("H100").model_dump()}
+    (tmp_path / "own.json").write_text(json.dumps({"twofold_cost": 1, **specs, "entries": [entry]}))
+    arguments = ("simulate", "sample", "--requests", "20", "--deploy", "1P1D", "--cost", "own.json")
+    shown = here(*arguments).out
+    lines = [line.removeprefix("step times").strip() for line in shown.splitlines() if line.startswith("step times")]
+    assert lines == ([] if told is None else [told])
+    band = json.loads(here(*arguments, "--json").out)["band"]
+    assert (band is None) == (told is None)

@@ -11,7 +11,7 @@ from twofold.plan.document import deployment_from
 from twofold.plan.goodput import Goodput
 from twofold.plan.ranking import Candidate, Plan
 from twofold.plan.resources import price_of, watts_of
-from twofold.plan.uncertainty import Interval
+from twofold.plan.uncertainty import Doubt, Interval
 
 
 @pytest.fixture
@@ -39,12 +39,19 @@ def test_a_candidate_has_what_its_entry_and_its_interval_know(entry: Entry) -> N
         True,
     )
     assert (made.low, made.high, made.swaps_with) == (1.0, 1.2, (2, 3))
+    assert (made.cost_error, made.not_told_from) == (None, ())
     assert (made.bound, made.bound_limit) == (GRID.rate(40), "prefill compute")
 
 
 def test_without_an_interval_nothing_is_made_up(entry: Entry) -> None:
     row = Candidate.of(entry, None).row()
     assert (row["low_req_s"], row["high_req_s"], row["swaps_with"]) == (None, None, [])
+
+
+def test_what_the_cost_model_cannot_tell_apart_is_in_the_row(entry: Entry) -> None:
+    row = Candidate.of(entry, None, Doubt(0.04, (2, 3))).row()
+    assert (row["cost_error"], row["not_told_from"]) == (0.04, [2, 3])
+    assert (row["low_req_s"], row["swaps_with"]) == (None, [])
 
 
 def test_a_goodput_at_the_bound_is_limited_by_what_bounds_it(entry: Entry) -> None:

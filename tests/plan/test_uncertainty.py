@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted import GRID, TIMES, Truth, planted, random_scenario, searched
 
+import twofold
+from twofold.cost.grids import Straight
+from twofold.cost.measured import Key, Measured, Tables
 from twofold.plan.certify import Entry
 from twofold.plan.examine import rough
 from twofold.plan.goodput import Goodput
 from twofold.plan.pool import Threads
-from twofold.plan.uncertainty import COVERED, Interval, intervals
+from twofold.plan.ranking import Plan
+from twofold.plan.search import SURE
+from twofold.plan.uncertainty import COVERED, Interval, doubts, intervals
+from twofold.spec.synthetic import Synthetic
 
 SAMPLES = 6
 
@@ -111,3 +118,108 @@ def test_the_same_search_has_the_same_intervals() -> None:
     both = [intervals(search.question, found[:2], Threads(1), TIMES, 3) for _ in range(2)]
     assert both[0] == both[1]
     assert all(each.low < each.high for each in both[0])
+
+
+class Known:
+    """Answers with planted errors of the cost model, one a deployment."""
+
+    workers = 1
+
+    def __init__(self, errors: Sequence[float | None]) -> None:
+        self.errors = errors
+
+    def map(self, function: Callable[[Any, Any], Any], shared: Any, items: Sequence[Any]) -> list[Any]:
+        assert len(items) == len(self.errors)
+        return list(self.errors)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def untold(rates: Sequence[float], errors: Sequence[float | None], **options: Any) -> list[tuple[int, ...] | None]:
+    found = doubts(planted([])[0], ranked(rates, **options), Known(errors))
+    assert [None if each is None else each.error for each in found] == list(errors)
+    return [None if each is None else each.not_told_from for each in found]
+
+
+def test_goodputs_nearer_than_the_errors_of_both_are_not_told_apart() -> None:
+    spread = COVERED * np.hypot(0.03 * 100.0, 0.04 * 90.0)
+    assert spread < 10.0
+    assert untold([100.0, 90.0], [0.03, 0.04]) == [(), ()]
+    nearer = 100.0 - 0.9 * spread
+    assert untold([100.0, nearer], [0.03, 0.04]) == [(2,), (1,)]
+
+
+def test_a_cost_model_that_knows_its_steps_exactly_tells_all_but_equals_apart() -> None:
+    assert untold([10.0, 10.0, 9.99], [0.0, 0.0, 0.0]) == [(2,), (1,), ()]
+
+
+def test_what_the_cost_model_does_not_say_is_left_out() -> None:
+    assert untold([10.0, 9.9, 9.8], [0.05, None, 0.05]) == [(3,), None, (1,)]
+
+
+def test_errors_are_shares_in_the_unit_of_the_objective() -> None:
+    assert untold([20.0, 8.0], [0.05, 0.05], weights=[4.0, 1.0]) == [(), ()]
+    assert untold([20.0, 8.0], [0.05, 0.05], weights=[2.5, 1.0]) == [(2,), (1,)]
+
+
+@given(st.lists(st.tuples(st.floats(1.0, 100.0), st.none() | st.floats(0.0, 0.3)), min_size=1, max_size=5))
+def test_who_is_not_told_from_another_is_not_so_mutually(pairs: list[tuple[float, float | None]]) -> None:
+    rates, errors = zip(*sorted(pairs, key=lambda pair: -pair[0]), strict=True)
+    found = untold(rates, errors)
+    for rank, others in enumerate(found, 1):
+        for other in others or ():
+            assert other != rank
+            assert rank in (found[other - 1] or ())
+
+
+def test_a_roofline_says_nothing() -> None:
+    question, entries = planted([Truth(10, 10, 40)])
+    entries[0].found = Goodput(10.0, 0.9, "ttft", 1)
+    assert doubts(question, entries, Threads(1)) == [None]
+
+
+@pytest.fixture(scope="module")
+def measured() -> Measured:
+    tables = Tables(
+        dense=((1.0, 8e-3), (512.0, 30e-3), (2048.0, 110e-3)),
+        prompts=(Straight(16.0, 1e-4, 1e-7), Straight(2048.0, 1e-3, 4e-6)),
+        decodes=(Straight(1.0, 1e-4, 1e-7), Straight(64.0, 1e-3, 1e-6)),
+        residuals={"prompt": 0.1, "decode": 0.1, "mixed": 0.1},
+    )
+    return Measured("own.json", {Key("Llama-3-8B", "H100", 1, "bf16"): tables})
+
+
+def planned(costs: Measured, samples: int = 0, **options: Any) -> Plan:
+    workload = Synthetic(rate=5, requests=120, prompt="lognormal:600:0.5", output="lognormal:40:0.5", seed=3).workload()
+    asked = {"model": "llama-3-8b", "budget": "2xH100", "slo": "ttft<=1s, tpot<=60ms @90%", "workers": 1}
+    return twofold.plan(workload, **asked, roofline=costs, keep=3, samples=samples, **options)
+
+
+def test_a_plan_by_measured_steps_says_whom_its_cost_model_cannot_tell_apart(measured: Measured) -> None:
+    rows = planned(measured).rows
+    known = [row for row in rows if row["cost_error"] is not None]
+    assert len(known) == min(SURE, len(rows))
+    assert [row["cost_error"] for row in known] == pytest.approx([0.1] * len(known))
+    values = [row["goodput_req_s"] for row in known]
+    near = [
+        rank
+        for rank, value in enumerate(values, 1)
+        if rank > 1 and values[0] - value <= COVERED * 0.1 * np.hypot(values[0], value)
+    ]
+    assert near
+    assert known[0]["not_told_from"] == near
+
+
+def test_a_plan_by_steps_of_unknown_error_says_nothing(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulated(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("twofold.plan.examine.simulate", simulated)
+    (row,) = measured.rows.values()
+    silent = replace(measured, rows=dict.fromkeys(measured.rows, replace(row, residuals={})))
+    assert {(row["cost_error"], *row["not_told_from"]) for row in planned(silent).rows} == {(None,)}
+
+
+def test_a_plan_that_was_stopped_does_not_go_on_to_doubt(measured: Measured) -> None:
+    assert {row["cost_error"] for row in planned(measured, time_limit_s=0.0).rows} == {None}

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from twofold.cli.show import milliseconds, number, percent, table
+from twofold.cli.report import known_within
+from twofold.cli.show import milliseconds, number, percent, spared, table
 
 Summary = Mapping[str, Any]
 
@@ -32,6 +33,8 @@ COLUMNS = (
     Column("tokens/s", lambda run: run["throughput_tokens_s"], number, more_is_better=True),
     Column("$", lambda run: run["cost_usd"], number),
 )
+SPARE = ("$", "e2e p50", "devices", "TPOT p50", "TTFT p50")
+"""What a narrow terminal does without, the first one first."""
 BEST, OTHER = "*", " "
 
 
@@ -43,7 +46,9 @@ def comparison(runs: Sequence[Summary]) -> str:
     rows = [
         [run["deployment"], str(run["devices"]), *(cells[place] for cells in marked)] for place, run in enumerate(runs)
     ]
-    return f"{table(head, rows)}\n\nlatencies in ms; * best of the column"
+    near = known_within(runs)
+    said = ["latencies in ms; * best of the column", *([f"step times are {near}"] if near else [])]
+    return "\n".join([table(head, rows, spare=spared(head, SPARE)), "", *said])
 
 
 def cells(column: Column, runs: Sequence[Summary]) -> list[str]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from twofold.plan.ranking import Certificate, Plan
 
 HEAD = ("rank", "deployment", "goodput, req/s", "90 %", "per device", "$/h", "kW", "limited by", "may swap with", "")
-LEFT = (1, 7, 8)
+UNTOLD = "not told from"
 STOPPED = {"time": "stopped by --time", "interrupted": "interrupted"}
 
 
@@ -21,6 +21,7 @@ def plan_report(found: "Plan", top: int, source: str | None = None) -> str:
     told = (
         headline(found),
         ranking(found.rows, top, found.objective.name),
+        untold(found.rows),
         proof(found),
         traps(found.rows[:top]),
         beyond(found),
@@ -80,6 +81,7 @@ def headline(found: "Plan") -> str:
 def ranking(rows: Sequence[Mapping[str, Any]], top: int, objective: str = "goodput") -> str:
     """The ``top`` best plans, one a line, with a bar for the goodput; the best is first."""
     most = max(row["goodput_req_s"] for row in rows) or 1.0
+    doubted = any(row["cost_error"] is not None for row in rows)
     lines = [
         (
             str(rank),
@@ -91,15 +93,33 @@ def ranking(rows: Sequence[Mapping[str, Any]], top: int, objective: str = "goodp
             number(row["usd_per_hour"]),
             number(row["watts"] / 1e3),
             row["limit"],
-            ", ".join(map(str, row["swaps_with"])) or ("none" if row["low_req_s"] is not None else ABSENT),
+            _ranks(row["swaps_with"], row["low_req_s"] is not None),
+            *([_ranks(row["not_told_from"], row["cost_error"] is not None)] if doubted else []),
             bar(row["goodput_req_s"] / most, 12),
         )
         for rank, row in enumerate(rows[:top], 1)
     ]
-    per = PER.get(objective)
-    if per is None:
-        return table(HEAD, lines, left=LEFT)
-    return table((*HEAD[:5], per[0], *HEAD[5:]), lines, left=(1, 8, 9))
+    per = [PER[objective][0]] if objective in PER else []
+    head = (*HEAD[:5], *per, *HEAD[5:9], *([UNTOLD] if doubted else []), *HEAD[9:])
+    words = ("deployment", "limited by", "may swap with", UNTOLD)
+    return table(head, lines, left=[place for place, name in enumerate(head) if name in words])
+
+
+def _ranks(ranks: Sequence[int], known: bool) -> str:
+    return ", ".join(map(str, ranks)) or ("none" if known else ABSENT)
+
+
+def untold(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line on how near the cost model knows the goodputs; empty where it does not say."""
+    errors = [row["cost_error"] for row in rows if row["cost_error"] is not None]
+    if not errors:
+        return ""
+    least, largest = percent(min(errors)), percent(max(errors))
+    within = f"±{largest}" if least == largest else f"±{least} to ±{largest}"
+    return (
+        f"The cost model knows the steps of these to within {within}, one standard deviation: "
+        f"it cannot tell a goodput from those of the ranks under `{UNTOLD}`."
+    )
 
 
 def _per(row: Mapping[str, Any], objective: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The screen of one simulated run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twofold.cli.show import bar, facts, milliseconds, number, percent, table
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Summary = Mapping[str, Any]
 
 STATISTICS = ("mean", "p50", "p90", "p99", "max")
+REGIMES = {"prompt": "prompts", "decode": "decodes", "mixed": "both in one step"}
 LATENCIES = {"TTFT": "ttft_s", "TBT": "tbt_s", "TPOT": "tpot_s", "end to end": "e2e_s"}
 PHASES = {
     "queued": "queued",
@@ -56,6 +57,7 @@ def outcome(summary: Summary) -> dict[str, str]:
         "throughput": f"{number(summary['throughput_req_s'])} req/s, "
         f"{number(summary['throughput_tokens_s'])} output tokens/s",
         "attainment": f"{percent(summary['attainment'])} of requests within {summary['slo']}",
+        "step times": known_within([summary]),
         "devices": f"busy {percent(summary['utilisation'])} of the time, "
         f"{number(summary['energy_j'] / 1e3)} kJ, {number(summary['cost_usd'])} $",
         "KV memory": f"{percent(kv['mean'])} full on average, {percent(kv['peak'])} at most; "
@@ -67,10 +69,28 @@ def outcome(summary: Summary) -> dict[str, str]:
     }
     told = {
         "attainment": summary["slo"],
+        "step times": summary["band"],
         "transfers": summary["transfers"]["count"],
         "faults": summary["faults"]["count"],
     }
     return {subject: line for subject, line in lines.items() if told.get(subject, True)}
+
+
+def known_within(summaries: Sequence[Summary]) -> str:
+    """How near the cost model knows the steps of some runs: the largest error of each regime, and what it does not say.
+
+    Empty if it says nothing at all.
+    """
+    bands = [summary["band"]["steps"] for summary in summaries if summary["band"] is not None]
+    met = {regime: [steps[regime] for steps in bands if regime in steps] for regime in REGIMES}
+    known = {regime: max(errors) for regime, errors in met.items() if errors and None not in errors}
+    unknown = [name for regime, name in REGIMES.items() if None in met[regime]]
+    unknown += [summary["deployment"] for summary in summaries if summary["band"] is None]
+    if not known:
+        return ""
+    errors = ", ".join(f"±{percent(error)} ({REGIMES[regime]})" for regime, error in known.items())
+    text = f"known to within {errors}, one standard deviation"
+    return f"{text}; unknown for {', '.join(unknown)}" if unknown else text
 
 
 def counted(summary: Summary) -> str:

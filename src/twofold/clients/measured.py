@@ -22,7 +22,7 @@ OVERLOADED = ("http 429", "http 503")
 UNSEEN = (
     *("deployment", "kv_arrived_s", "first_decode_s", "steps", "utilisation", "kv_occupancy", "queue", "preemptions"),
     *("reused_tokens", "prefilled_tokens", "split_switches", "borrowed", "transfers", "faults", "energy_j", "cost_usd"),
-    "breakdown_s",
+    *("band", "breakdown_s"),
 )
 """Keys of a simulated run's summary that a client cannot know."""
 

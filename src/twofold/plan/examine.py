@@ -4,10 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from twofold.cost.contract import CostModel
 from twofold.plan.cache import Cache
 from twofold.plan.goodput import BOUND, Goodput, Grid, climb
 from twofold.plan.probe import Probe, probe
+from twofold.simulate.band import step_errors
+from twofold.simulate.run import simulate
+from twofold.spec import catalog
 from twofold.spec.deployment import Deployment
 from twofold.spec.replays import repeated, resampled
 from twofold.spec.slo import Slo
@@ -72,6 +77,13 @@ class Another(NamedTuple):
     seed: int
 
 
+class Known(NamedTuple):
+    """How near does the cost model know the steps of ``deployment`` at ``rate``, its goodput."""
+
+    deployment: Deployment
+    rate: float
+
+
 def examine(question: Question, task: Search) -> Goodput:
     """Its goodput; rate 0 when it does not sustain the lowest step."""
 
@@ -131,6 +143,15 @@ def another(question: Question, task: Another) -> float:
         return coarse.ask(drawn, task.deployment, k)
 
     return climb(ask, grid, grid.below(task.rate), grid.lowest, grid.highest, stride=1).rate
+
+
+def known_within(question: Question, task: Known) -> float | None:
+    """Relative error, one standard deviation, of the steps at the goodput; None where the cost model does not say."""
+    costs, deployment = question.roofline, task.deployment
+    if costs is None or np.isnan(step_errors(costs, deployment, catalog.model(deployment.model))).all():
+        return None
+    band = simulate(question.workload.at_rate(task.rate), deployment, question.slo, roofline=costs).band
+    return None if band is None else band.largest
 
 
 def rough(grid: Grid) -> Grid:

@@ -10,7 +10,7 @@ from twofold.plan.goodput import BOUND, Goodput
 from twofold.plan.objective import Objective
 from twofold.plan.resources import Resources, price_of, watts_of
 from twofold.plan.robust import Regret
-from twofold.plan.uncertainty import Interval
+from twofold.plan.uncertainty import Doubt, Interval
 from twofold.spec.deployment import Deployment
 from twofold.spec.model import Model
 from twofold.spec.slo import Slo
@@ -40,8 +40,10 @@ class Candidate:
     """A deployment and its goodput.
 
     ``low`` and ``high`` are its 90 % interval in requests/s (None: not resampled) and ``swaps_with`` the ranks that
-    the noise could swap with its own; no rate above ``bound`` is possible, for ``bound_limit``; ``trap`` is the rate
-    at which a short replay passed while the queue still grew; ``confirmed``: a longer replay has been made.
+    the noise could swap with its own; ``cost_error`` is how near the cost model knows it (relative, one standard
+    deviation; None: not known) and ``not_told_from`` the ranks that it cannot tell from this one; no rate above
+    ``bound`` is possible, for ``bound_limit``; ``trap`` is the rate at which a short replay passed while the queue
+    still grew; ``confirmed``: a longer replay has been made.
     """
 
     deployment: Deployment
@@ -51,11 +53,13 @@ class Candidate:
     low: float | None = None
     high: float | None = None
     swaps_with: tuple[int, ...] = ()
+    cost_error: float | None = None
+    not_told_from: tuple[int, ...] = ()
     trap: float | None = None
     confirmed: bool = False
 
     @classmethod
-    def of(cls, entry: Entry, interval: Interval | None) -> "Candidate":
+    def of(cls, entry: Entry, interval: Interval | None, doubt: Doubt | None = None) -> "Candidate":
         """The candidate of a measured entry."""
         found = entry.found or Goodput(0.0, 0.0, "none", 0)
         if found.limit == BOUND:
@@ -68,6 +72,8 @@ class Candidate:
             low=None if interval is None else interval.low,
             high=None if interval is None else interval.high,
             swaps_with=() if interval is None else interval.swaps_with,
+            cost_error=None if doubt is None else doubt.error,
+            not_told_from=() if doubt is None else doubt.not_told_from,
             trap=entry.trap,
             confirmed=entry.lasts,
         )
@@ -98,6 +104,8 @@ class Candidate:
             "low_req_s": self.low,
             "high_req_s": self.high,
             "swaps_with": list(self.swaps_with),
+            "cost_error": self.cost_error,
+            "not_told_from": list(self.not_told_from),
             "trap_req_s": self.trap,
             "confirmed": self.confirmed,
             "probes": self.found.probes,

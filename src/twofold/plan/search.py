@@ -6,22 +6,24 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from twofold.cost.contract import CostModel
 from twofold.errors import SpecError
 from twofold.plan.bounds import Bounds
 from twofold.plan.cache import Cache, open_cache
+from twofold.plan.certify import Entry
 from twofold.plan.examine import Question
 from twofold.plan.goodput import Grid
 from twofold.plan.nearest import nearest_possible
 from twofold.plan.objective import Objective
 from twofold.plan.pool import Pool, Threads
-from twofold.plan.ranking import Candidate, Plan
+from twofold.plan.ranking import Candidate, Certificate, Plan
 from twofold.plan.resources import Resources, parse_resources
 from twofold.plan.searches import Searching, replays_needed
 from twofold.plan.space import Space
-from twofold.plan.uncertainty import SAMPLES, intervals
+from twofold.plan.uncertainty import SAMPLES, Doubt, Interval, doubts, intervals
 from twofold.simulate.run import Progress
 from twofold.spec import catalog
 from twofold.spec.deployment import Router
@@ -85,14 +87,23 @@ def plan(
         entries, certificate = search.run()
         if not entries:
             raise _impossible(search)
-        resampled = 0 if certificate.stopped else samples
-        try:
-            sure = intervals(search.asked, entries[:SURE], running, search.times, resampled)
-        except KeyboardInterrupt:
-            sure, certificate = [], replace(certificate, stopped="interrupted")
-    padded = [*sure, *[None] * (len(entries) - len(sure))]
-    candidates = [Candidate.of(entry, interval) for entry, interval in zip(entries, padded, strict=True)]
+        candidates, certificate = _judged(search, entries, certificate, samples)
     return Plan(candidates, spec, resources, limits, bounds.workload, aim, certificate, roofline, repeats=repeats)
+
+
+def _judged(
+    search: Searching, entries: list[Entry], certificate: Certificate, samples: int
+) -> tuple[list[Candidate], Certificate]:
+    """The candidates, with how sure the first of them are; the certificate says if that was interrupted."""
+    sure: list[Interval] = []
+    doubted: list[Doubt | None] = []
+    if certificate.stopped is None:
+        try:
+            sure = intervals(search.asked, entries[:SURE], search.pool, search.times, samples)
+            doubted = doubts(search.asked, entries[:SURE], search.pool)
+        except KeyboardInterrupt:
+            certificate = replace(certificate, stopped="interrupted")
+    return [Candidate.of(*known) for known in zip_longest(entries, sure, doubted)], certificate
 
 
 def _bounds(workload: Workload, space: Space, aim: Objective) -> tuple[Bounds, int]:

@@ -1,4 +1,5 @@
-"""How sure a ranking is: the goodputs of the best on resampled requests, the same ones for each of them."""
+"""How sure a ranking is: the goodputs of the best on resampled requests, the same ones for each of them, and how near
+the cost model knows their steps."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.plan.certify import Entry
-from twofold.plan.examine import Another, Question, another, rough
+from twofold.plan.examine import Another, Known, Question, another, known_within, rough
 from twofold.plan.goodput import Grid
 from twofold.plan.pool import Pool
 
@@ -67,3 +68,33 @@ def _swapped(rank: int, found: NDArray[np.float64], values: NDArray[np.float64],
     blurred = _blurred(grid, np.hypot(found, found[rank]))
     spread = COVERED * np.hypot((values - values[rank]).std(axis=1, ddof=1), blurred)
     return tuple(int(other) + 1 for other in np.flatnonzero(apart <= spread) if other != rank)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """How near the cost model knows a goodput: relative error, one standard deviation, and the ranks (from 1) that it
+    cannot tell this one from."""
+
+    error: float
+    not_told_from: tuple[int, ...]
+
+
+def doubts(question: Question, ranked: Sequence[Entry], pool: Pool) -> list[Doubt | None]:
+    """The doubt of each of ``ranked``; None where the cost model does not say how near it knows its steps.
+
+    A goodput is taken to be as near as the steps that it is made of. The errors of two are taken to be independent:
+    what both have in common, as most of two equal devices, would tell them apart more often.
+    """
+    tasks = [Known(entry.deployment, entry.found.rate) for entry in ranked if entry.found is not None]
+    errors = np.array(pool.map(known_within, question, tasks), np.float64)
+    found = np.array([entry.value for entry in ranked])
+    return [
+        None if math.isnan(error) else Doubt(error, _untold(rank, found, found * errors))
+        for rank, error in enumerate(errors.tolist())
+    ]
+
+
+def _untold(rank: int, found: NDArray[np.float64], spreads: NDArray[np.float64]) -> tuple[int, ...]:
+    """Ranks whose lead over this one, or lag behind it, is within what the errors of both allow in 90 % of cases."""
+    near = np.abs(found - found[rank]) <= COVERED * np.hypot(spreads, spreads[rank])
+    return tuple(int(other) + 1 for other in np.flatnonzero(near) if other != rank)

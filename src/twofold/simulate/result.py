@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.cost.contract import CostModel
 from twofold.simulate.attainment import attainment_of, limits_met
+from twofold.simulate.band import Band, band_of
 from twofold.simulate.build import members_of
 from twofold.simulate.quantiles import gap_quantiles, gap_totals
 from twofold.simulate.state import Simulation
@@ -46,9 +48,10 @@ class Result:
         model: Model,
         slo: Slo | None,
         concurrency: int | None = None,
+        costs: CostModel | None = None,
     ) -> None:
         self.workload, self.deployment, self.model, self.slo = workload, deployment, model, slo
-        self.concurrency = concurrency
+        self.concurrency, self._costs = concurrency, costs
         self._sim, self._life = sim, sim.life
         self.arrival_s: Floats = workload.arrival_s
 
@@ -156,6 +159,11 @@ class Result:
         hourly = sum(m.device.price_per_hour * m.group.tp * m.group.pp for m in members_of(self.deployment))
         return hourly * self.duration_s / 3600.0
 
+    @cached_property
+    def band(self) -> Band | None:
+        """How near the cost model knows the steps of the run; None where it does not say."""
+        return None if self._costs is None else band_of(self, self._costs)
+
     def summary(self) -> dict[str, Any]:
         """The JSON object of ``twofold simulate --json``. Seconds, tokens, requests."""
         control, duration = self._sim.control[0], max(self.duration_s, 1e-12)
@@ -201,6 +209,7 @@ class Result:
             },
             "energy_j": self.energy_j,
             "cost_usd": self.cost_usd,
+            "band": None if self.band is None else self.band.to_dict(),
             "breakdown_s": self.breakdown(),
         }
 

@@ -86,7 +86,7 @@ def simulate(
     sim = _run(sim, _custom(deployment), progress)
     if concurrency is not None:
         workload = as_arrived(sim, workload)
-    return Result(sim, workload, deployment, model, limits, concurrency)
+    return Result(sim, workload, deployment, model, limits, concurrency, roofline)
 
 
 def build(

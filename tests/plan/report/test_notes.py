@@ -57,3 +57,12 @@ def test_without_a_price_the_figure_is_energy(evidence, monkeypatch):
     name, figure, _ = notes.headlines(replace(evidence, plan=replace(evidence.plan)))[-1]
     assert name == "Energy"
     assert figure.endswith("J a request")
+
+
+def test_what_the_cost_model_cannot_tell_from_the_best_is_said_where_it_is_known(plan):
+    row = plan.rows[0]
+    assert "cost model" not in notes.interval_note(row)
+    for others, told in (([2, 4], "cannot tell it from 2, 4."), ([], "tells it from the next ones.")):
+        text = notes.interval_note(row | {"cost_error": 0.031, "not_told_from": others})
+        assert text.startswith(notes.interval_note(row))
+        assert text.endswith(f"within 3.1%, one standard deviation, and {told}")

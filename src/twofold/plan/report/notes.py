@@ -88,10 +88,18 @@ def certificate(found: dict[str, Any]) -> str:
 
 
 def interval_note(row: dict[str, Any]) -> str:
-    """How to read the whiskers, where there are any."""
-    if row["low_req_s"] is None:
-        return "Intervals were not computed."
-    return "The whiskers and parentheses are 90% intervals of the noise in the requests; ties are ranks it could swap."
+    """How to read the whiskers, where there are any, and what the cost model cannot tell from the best."""
+    told = "Intervals were not computed."
+    if row["low_req_s"] is not None:
+        told = (
+            "The whiskers and parentheses are 90% intervals of the noise in the requests; ties are ranks it could swap."
+        )
+    if row["cost_error"] is None:
+        return told
+    others = ", ".join(map(str, row["not_told_from"]))
+    untold = f"cannot tell it from {others}" if others else "tells it from the next ones"
+    error = f"{percent(row['cost_error'])}, one standard deviation"
+    return f"{told} The cost model knows the steps of the best to within {error}, and {untold}."
 
 
 def missing(evidence: Evidence) -> str:
