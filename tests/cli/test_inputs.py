@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from twofold.cli.inputs import read_roofline, read_scenario
-from twofold.cli.reach import beyond
 from twofold.cost.fitted import Fitted
 from twofold.cost.measured import Measured
 from twofold.cost.roofline import Roofline
@@ -87,6 +86,12 @@ def test_without_a_file_the_cost_is_the_roofline_with_its_constants() -> None:
     assert read_roofline(read_scenario("sample", ["cost.flop_efficiency=0.5"])) == Roofline(flop_efficiency=0.5)
 
 
+def test_a_constant_that_is_a_number_of_tokens_is_whole() -> None:
+    assert read_roofline(read_scenario("sample", ["cost.graph_tokens=512"])) == Roofline(graph_tokens=512)
+    with pytest.raises(SpecError, match=r"cost\.graph_tokens"):
+        read_roofline(read_scenario("sample", ["cost.graph_tokens=1.5"]))
+
+
 def test_a_cost_file_is_read_with_its_engine_and_the_constants_that_it_lacks(fit_file: str) -> None:
     settings = ["cost.engine=two", "cost.host_bytes_per_s=1e9"]
     costs = read_roofline(read_scenario("sample", settings, cost=fit_file))
@@ -152,9 +157,14 @@ def test_the_host_of_measurements_can_be_set_and_that_of_whole_steps_cannot(prof
         read_roofline(read_scenario("sample", ["cost.step_s=0.002", "cost.engine=one"], cost=fit_file))
 
 
-def test_what_leaves_the_measurements_is_said(profile_file: str) -> None:
-    within = {"rate": 3.0, "requests": 8, "prompt": "fixed:500", "output": "fixed:9", "deployment": "1B,chunked=512"}
-    for changes, said in (({}, None), ({"requests": 9}, "9 decodes"), ({"prompt": "fixed:2000"}, "2,009 tokens")):
-        scenario = read_scenario(None, None, cost=profile_file, **{**within, **changes})
-        found = beyond(read_roofline(scenario), scenario.read_workload(), scenario.read_deployment())
-        assert (found is None) if said is None else (found is not None and said in found)
+def test_the_name_of_a_profiled_model_means_it_in_the_dtypes_that_were_measured(
+    profile_file: str, tmp_path: Path
+) -> None:
+    content = json.loads(Path(profile_file).read_text())
+    content["model"] |= {"name": "my-llama", "weight_dtype": "fp32"}
+    Path(profile_file).write_text(json.dumps(content))
+    named = {
+        name: read_scenario("sample", None, cost=profile_file, model=name) for name in ("llama-3-8b", "llama-2-7b")
+    }
+    assert catalog.model(named["llama-3-8b"].model).weight_dtype == "fp32"
+    assert named["llama-2-7b"].model == "llama-2-7b"

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -174,8 +175,22 @@ def test_traces_without_a_rate_are_refused_in_one_line(here: Any, tmp_path: Path
 def test_a_trace_too_short_to_overload_anything_is_planned_on_longer_replays(here: Any, tmp_path: Path) -> None:
     rows = "".join(f"2023-11-16 18:15:{second}.0,1000,20\n" for second in (46, 47, 48))
     (tmp_path / "three.csv").write_text(AZURE + rows)
-    best = json.loads(here("plan", "three.csv", *ON_ONE, *QUICK, "--json").out)["best"]
-    assert best["trap_req_s"] > best["goodput_req_s"] > 1
+    plan = json.loads(here("plan", "three.csv", *ON_ONE, *QUICK, "--json").out)
+    assert plan["best"]["trap_req_s"] > plan["best"]["goodput_req_s"] > 1
+    assert plan["as_simulated"] is None
+    shown = here("plan", "three.csv", *ON_ONE, *QUICK)
+    assert shown.out.count("Not as simulated: the goodput of the best is that of a longer replay") == 1
+    assert "As simulated:" not in shown.out
+
+
+def test_the_command_that_simulates_the_best_gives_the_goodput_with_the_constants_of_the_plan(here: Any) -> None:
+    constants = ("--set", "cost.flop_efficiency=0.2")
+    plan = json.loads(here(*SMALL, "--json", *constants).out)
+    command = plan["as_simulated"]
+    assert command in here(*SMALL, *constants).out
+    if command is not None:
+        run = json.loads(here(*shlex.split(command)[1:], "--json").out)
+        assert run["attainment"] == pytest.approx(plan["best"]["attainment"])
 
 
 def test_models_of_a_catalog_file_can_be_planned(here: Any, tmp_path: Path) -> None:
@@ -220,6 +235,7 @@ def test_a_profile_is_planned_with_on_the_device_that_it_was_measured_of(here: A
     load = ("--rate", "0.5", "--requests", "40", "--prompt", "fixed:100", "--output", "fixed:10")
     asked = ("--gpus", "1xplan-test-cpu", "--slo", "ttft<=3s, tbt<=0.5s @90%", "--save", "plan.json", *QUICK)
     shown = here("plan", "--cost", "here.json", *load, *asked)
-    assert (shown.code, shown.err) == (0, "")
+    assert shown.code == 0
+    assert re.fullmatch(r"twofold: beyond its measurements .* up to \d+ decodes a step \(measured to 8\)\n", shown.err)
     best = read_plan(tmp_path / "plan.json").deployment
     assert catalog.device(best.groups[0].device or best.device).units == 6

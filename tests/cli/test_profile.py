@@ -86,3 +86,22 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
         cost_file.write_whole(path, {"dense": []})
     assert "0.75" in path.read_text()
     assert os.listdir(tmp_path) == ["p.json"]
+
+
+def test_an_interrupt_is_answered_at_once(
+    here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the step that it comes in has ended, and in the first phases of measuring too."""
+    from twofold.engine import load
+
+    answered: list[str] = []
+
+    def interrupted(where: str, progress: Callable[[str, float], None], **named: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        answered.append(capsys.readouterr().err)
+        progress("loading weights", 0.5)
+
+    monkeypatch.setattr(load, "load", interrupted)
+    shown = here("profile", "-o", "p.json")
+    assert answered == ["twofold: stopping at the end of this step; Ctrl-C again to stop at once\n"]
+    assert (shown.code, shown.err) == (130, "twofold: interrupted\n")

@@ -9,6 +9,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 from test_decisions import EVERY, changed, served
 
+OWN = """
+import twofold
+from twofold.scheduler.fill import take_decodes
+
+
+@twofold.policy("replay-test")
+def fill(s, r, k):
+    take_decodes(s, r, k)
+    return 0
+"""
 REQUESTS = [(0, 20, 6, 1), (3, 15, 5, 2), (0, 20, 4, 0), (40, 9, 7, 3)]
 
 
@@ -42,6 +52,32 @@ def test_an_altered_decision_is_shown_at_its_line(here, tmp_path, example, how):
     assert shown.code == 1
     assert f"differ first at line {place + 1}: a step of lane 0" in shown.out
     assert "item 0: request 0 computes 1 prompt tokens" in shown.out
+
+
+@pytest.mark.parametrize("how", [(), ("--simulate",)], ids=["scheduler", "simulator"])
+@pytest.mark.parametrize("policy", ["prefill-first", "mixed", "request-level"])
+def test_another_policy_is_shown_where_it_first_decides_otherwise(here, tmp_path, example, policy, how):
+    group = example[0]["group"] | {"policy": policy, "budget_tokens": None}
+    events, _ = changed(example, "start", group=group)
+    shown = here("replay", written(tmp_path / "log.jsonl", events), *how)
+    assert (shown.code, shown.err) == (1, "")
+    assert "differ first at line" in shown.out
+
+
+@pytest.mark.parametrize("how", [(), ("--simulate",)], ids=["scheduler", "simulator"])
+def test_a_step_of_another_kind_is_shown_at_its_line(here, tmp_path, example, how):
+    place = [number for number, event in enumerate(example) if event["event"] == "plan"][2]
+    events = [*example[:place], example[place] | {"kind": "idle"}, *example[place + 1 :]]
+    shown = here("replay", written(tmp_path / "log.jsonl", events), *how)
+    assert shown.code == 1
+    assert f"differ first at line {place + 1}: the kind of a step of lane 0" in shown.out
+
+
+def test_a_policy_file_beside_a_log_of_a_policy_of_ours_is_refused(here, tmp_path, example):
+    (tmp_path / "own.py").write_text(OWN)
+    shown = here("replay", written(tmp_path / "log.jsonl", example), "--policy-file", "own.py")
+    assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
+    assert "the log is of chunked" in shown.err
 
 
 def test_json(here, tmp_path, example):

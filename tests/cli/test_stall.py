@@ -1,7 +1,9 @@
 """The verb on a tiny random model."""
 
 import json
+import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,20 @@ def test_the_verb(here, folder, tmp_path):
     told = json.loads(here("stall", str(folder), *flags, "--json").out)
     assert [each["deployment"] for each in told["policies"]] == ["1B,mixed", "1B,chunked=32"]
     assert told["scene"]["prompt"] == 64
+
+
+def test_a_terminal_is_told_how_long_it_takes(here, folder, monkeypatch):
+    told = []
+
+    @contextmanager
+    def watched():
+        yield lambda done, total, text: told.append((done, total, text))
+
+    monkeypatch.setattr("twofold.cli.stall.progress", watched)
+    flags = ["--streams", "2", "--prompt-tokens", "16", "--output-tokens", "9", "--repeat", "2", "--deploy", "1B,mixed"]
+    assert here("stall", str(folder), *flags).code == 0
+    assert [done for done, _, _ in told] == [0, 0, 1]
+    assert all(re.fullmatch(r"(warming up|1B,mixed), about \d+ (s|min) left", text) for _, _, text in told)
 
 
 @pytest.mark.parametrize(

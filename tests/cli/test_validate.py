@@ -29,22 +29,60 @@ def test_a_report_is_written(here: Any, data: str, tmp_path: Path, name: str) ->
     assert "H200" in (tmp_path / name).read_text(encoding="utf-8")
 
 
-def test_the_folder_may_be_told_by_the_environment(here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path))
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A folder with one set, which cannot be read."""
+    folder = tmp_path / "measured"
+    (folder / "vllm_runs" / "empty").mkdir(parents=True)
+    return folder
+
+
+def test_the_folder_may_be_told_by_the_environment(here: Any, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWOFOLD_DATA", str(damaged))
+    assert "h200: skipped" in here("validate").out
+
+
+@pytest.mark.parametrize("flags", [(), ("--only", "h200"), ("--json",)])
+def test_when_no_set_could_be_predicted_each_has_its_reason_and_the_code_is_2(
+    here: Any, damaged: Path, flags: tuple[str, ...]
+) -> None:
+    shown = here("validate", "--data", str(damaged), *flags)
+    assert (shown.code, shown.err) == (2, "")
+    assert "no silicon in measured" in shown.out
+
+
+def test_a_folder_without_any_set_is_told_what_one_has(here: Any, tmp_path: Path) -> None:
+    (tmp_path / "junk").mkdir()
+    (tmp_path / "junk" / "notes.txt").write_text("nothing measured")
+    shown = here("validate", "--data", "junk")
+    assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
+    assert "accepted: a folder with distserve, silicon, splitwise/perf_model.csv or vllm_runs/*" in shown.err
+
+
+def test_without_data_it_says_how_to_give_some(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TWOFOLD_DATA", raising=False)
     shown = here("validate")
-    assert shown.code == 0
-    assert "h200: skipped" in shown.out
+    assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
+    assert all(said in shown.err for said in ("--data", "vllm_runs", "--own"))
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_its_tables_fit_a_terminal(here: Any, data: str, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr("twofold.cli.show.room", lambda: columns)
+    title, *rows = here("validate", "--only", "h200", "--data", data).out.splitlines()
+    assert title.startswith("h200:")
+    assert max(map(len, rows)) <= columns
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--data", "nowhere"), "--data"),
-        (("--data", ".", "--only", "nothing"), "--only"),
-        (("--data", ".", "--report", "page.pdf"), "--report"),
+        (("--data", "measured", "--only", "nothing"), "--only"),
+        (("--data", "measured", "--report", "page.pdf"), "--report"),
     ],
 )
-def test_bad_input_is_one_line_and_code_2(here: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_line_and_code_2(here: Any, damaged: Path, arguments: tuple[str, ...], said: str) -> None:
     shown = here("validate", *arguments)
     assert shown.code == 2
     assert said in shown.err

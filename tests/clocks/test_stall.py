@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 from tiny import reference, saved
 
-from twofold.clocks.stall import FIGURES, POLICIES, Compared, predicted, replica_of, stalls
+from twofold.clocks.stall import FIGURES, POLICIES, Compared, expected_s, predicted, replica_of, stalls
 from twofold.cost.roofline import Roofline
 from twofold.engine.load import load
 from twofold.engine.stall import Scene, Stage, Stalled
@@ -94,7 +94,17 @@ def test_prediction_and_measurement_stand_side_by_side(loaded):
     assert [each.deployment for each in found] == EVERY[:2]
     assert [len(each.runs) for each in found] == [2, 2]
     assert all(each.predicted for each in found)
-    assert seen == [0, 1, 2, 3]
+    assert seen == [0, 0, 1, 2, 3]
+
+
+def test_how_long_it_takes_grows_with_the_runs_and_the_scene(loaded):
+    def expected(scene, deployments=POLICIES, repeat=3):
+        return expected_s(scene, loaded.model, deployments, repeat, Roofline())
+
+    one = expected(SCENE, POLICIES[:1], 1)
+    assert one > 0
+    assert expected(SCENE) == pytest.approx(3 * len(POLICIES) * one)
+    assert expected(Scene(streams=3, stream_prompt=6, output=28, before=4, prompt=90)) > 1.5 * expected(SCENE)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,27 @@ def test_steps_that_take_too_long_are_run_in_the_first_round_only() -> None:
     assert all(0.0 <= share <= 1.0 for _, share in told)
 
 
+def test_it_tells_before_each_step_that_may_take_long() -> None:
+    """What is told can end it: also while the longest chunk is found, and before the host is timed."""
+    for ends in ("finding the longest chunk", "timing the host", "timing steps"):
+
+        def tell(text: str, share: float, ends: str = ends) -> None:
+            if text == ends:
+                raise KeyboardInterrupt
+
+        timed = Timed()
+        with pytest.raises(KeyboardInterrupt):
+            profile(
+                loaded(timed),
+                group("1B,mixed"),
+                device(1),
+                memory_bytes=MEMORY,
+                effort=EFFORT,
+                tell=tell,
+                clock=timed.clock,
+            )
+
+
 def test_the_document_is_a_cost_file(measured: Profile) -> None:
     content = json.loads(json.dumps(document(measured, loaded(Timed()), device(1), ["bf16", "1 threads"])))
     assert content["twofold_cost"] == 1

@@ -55,6 +55,7 @@ def test_order_is_that_of_the_file_and_stable() -> None:
         ("bigscience/bloom", "BLOOM-176B"),
         ("openai/gpt-oss-20b", "gpt-oss-20b"),
         ("facebook/opt-66b", "OPT-66B"),
+        ("smollm2", "SmolLM2-135M"),
     ],
 )
 def test_models_by_their_usual_names(written: str, name: str) -> None:

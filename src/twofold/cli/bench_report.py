@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twofold.cli.comparison import COLUMNS, OTHER, cells
+from twofold.cli.comparison import COLUMNS, OTHER, SPARE, cells
 from twofold.cli.report import counted, latencies, workload_line
-from twofold.cli.show import facts, milliseconds, number, percent, table
+from twofold.cli.show import facts, milliseconds, number, percent, spared, table
 
 if TYPE_CHECKING:
     from twofold.spec.workload import Workload
@@ -86,7 +86,7 @@ def compared(summaries: Sequence[Summary]) -> str:
         for place, one in enumerate(summaries)
     ]
     failed = [f"{one['url']}: {subject} {line}" for one in summaries for subject, line in odd_lines(one).items()]
-    return "\n".join(["", table(titles, rows), "", NOTE, *failed])
+    return "\n".join(["", table(titles, rows, spare=spared(titles, ("sent late p99", *SPARE))), "", NOTE, *failed])
 
 
 def odd_lines(summary: Summary) -> dict[str, str]:

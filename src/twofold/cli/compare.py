@@ -94,11 +94,15 @@ def compared(
     first = scenarios[0]
     workload, slo, roofline = first.read_workload(), first.read_slo(), read_roofline(first)
     deployments = [scenario.read_deployment() for scenario in scenarios]
+    from twofold.cli.reach import Beyond, beyond, warn
     from twofold.simulate.run import simulate
 
     summaries: list[dict[str, Any]] = []
+    left: list[Beyond] = []
     with progress() as report:
         for deployment in deployments:
             result = simulate(workload, deployment, slo, roofline=roofline, concurrency=concurrency, progress=report)
             summaries.append({"deployment": str(deployment), "devices": deployment.devices_total, **result.summary()})
+            left += beyond(roofline, result)
+    warn(left)
     return workload, summaries

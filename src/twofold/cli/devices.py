@@ -22,6 +22,7 @@ COLUMNS = {
     "link inside": lambda device: device.intra_link,
     "link between": lambda device: device.inter_link,
 }
+SPARE = ("link inside", "link between", "capability", "price")
 
 
 def run(name: options.Name = None, json: options.Json = False) -> None:
@@ -29,7 +30,7 @@ def run(name: options.Name = None, json: options.Json = False) -> None:
     from twofold.spec import catalog
 
     if name is None:
-        show_catalog(catalog.devices(), COLUMNS, described, "devices" if json else None)
+        show_catalog(catalog.devices(), COLUMNS, described, "devices" if json else None, SPARE)
     else:
         show_entry(described(catalog.device(name)), json)
 

@@ -6,7 +6,7 @@ import typer
 
 from twofold.cli import options
 from twofold.cli.progress import progress
-from twofold.cli.show import ABSENT, print_json, table
+from twofold.cli.show import ABSENT, print_json, spared, table
 
 if TYPE_CHECKING:
     from twofold.figures.row import Row
@@ -30,7 +30,7 @@ def run(only: Only = None, json: options.Json = False) -> None:
     if json:
         print_json({"rows": [row.to_dict() for row in rows]})
     else:
-        print(table(HEAD, [cells(row) for row in rows], left=(0, 1), widest=WIDEST))
+        print(table(HEAD, [cells(row) for row in rows], left=(0, 1), widest=WIDEST, spare=spared(HEAD, ["kind"])))
     if any(row.kind == "exact" and not row.ok for row in rows):
         raise typer.Exit(DIFFERS)
 

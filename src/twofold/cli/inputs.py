@@ -4,12 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from twofold.cli.planned import alike
 from twofold.errors import SpecError
 
 if TYPE_CHECKING:
     from twofold.cost.contract import CostModel
+    from twofold.spec.model import Model
     from twofold.spec.scenario import Scenario
 
 SCENARIO_ENDINGS = (".yaml", ".yml")
@@ -18,7 +20,7 @@ DRAWN = ("rate", "requests", *DRAWN_ONLY)
 INSIDE = {"link_per": "deployment.link_per", "fabric": "deployment.fabric_bytes_per_s", "cost": "cost.file"}
 HOST = ("step_s", "layer_s")
 """Seconds of the host, a step and a layer, which measurements of a device may lack."""
-WITH_A_FILE = ("host_bytes_per_s", "disk_bytes_per_s", "power_exponent", "memory_power")
+WITH_A_FILE = ("host_bytes_per_s", "disk_bytes_per_s", "power_exponent", "memory_power", "graph_tokens")
 
 
 def read_scenario(source: str | None, settings: Sequence[str] | None, **flags: object) -> "Scenario":
@@ -60,7 +62,8 @@ def read_written(source: str | None, settings: Sequence[str] | None, **flags: ob
 def _of_cost_file(scenario: "Scenario", placed: bool) -> "Scenario":
     """The same with the model and, where ``placed``, the device that its cost file was measured of, if it names none.
 
-    The name of that device is from then on that of the one that was measured.
+    The name of that device is from then on that of the one that was measured. A name of its model means that model,
+    in the dtypes that were measured.
     """
     file = scenario.cost_file
     if file is None or file.suffix != ".json":
@@ -74,7 +77,18 @@ def _of_cost_file(scenario: "Scenario", placed: bool) -> "Scenario":
     if not placed:
         del specs["device"]
     missing = [name for name in specs if getattr(scenario, name) is None and name not in deployment]
+    if isinstance(scenario.model, str) and _names(scenario, specs["model"]):
+        missing.append("model")
     return scenario.model_copy(update={name: specs[name].model_dump() for name in missing})
+
+
+def _names(scenario: "Scenario", measured: "Model") -> bool:
+    """Whether the model of a scenario is the catalog's name of one that was ``measured``."""
+    from twofold.spec import catalog
+
+    scenario.load_catalog()
+    given = str(scenario.model)
+    return not Path(given).exists() and alike(catalog.model(given), measured)
 
 
 def read_roofline(scenario: "Scenario") -> "CostModel":
@@ -91,16 +105,23 @@ def read_roofline(scenario: "Scenario") -> "CostModel":
             beside = "" if file is None else f" beside {file.name}"
             raise SpecError(f"cost.{name}", value, f"no such constant{beside}; the constants are {', '.join(known)}")
     host = {name: value for name, value in scenario.cost_constants.items() if name in HOST}
-    roofline = Roofline(**{name: value for name, value in scenario.cost_constants.items() if name not in HOST})
+    whole = [constant.name for constant in fields(Roofline) if constant.type in (int, "int")]
+    others: dict[str, Any] = {
+        name: int(value) if name in whole and value.is_integer() else value
+        for name, value in scenario.cost_constants.items()
+        if name not in HOST
+    }
+    roofline = Roofline(**others)
     if file is None:
         return roofline
     from twofold.cost.measured import Measured
+    from twofold.cost.silicon.silicon import Silicon
     from twofold.cost.tables import read_costs
 
     costs = read_costs(file, scenario.cost_engine, roofline)
     if not host:
         return costs
-    if isinstance(costs, Measured):
+    if isinstance(costs, Measured | Silicon):
         return costs.with_host(**host)
     name, value = next(iter(host.items()))
     raise SpecError(f"cost.{name}", value, f"the steps of {file.name} are whole: leave it out")

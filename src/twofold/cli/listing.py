@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from twofold.cli.show import facts, print_json, table
+from twofold.cli.show import facts, print_json, spared, table
 
 Entry = TypeVar("Entry")
 
@@ -13,12 +13,17 @@ def show_catalog(
     columns: Mapping[str, Callable[[Entry], str]],
     described: Callable[[Entry], dict[str, object]],
     kind: str | None,
+    spare: Sequence[str] = (),
 ) -> None:
-    """Print a table, one line an entry; or one JSON object under the name ``kind`` where that is given."""
+    """Print a table, one line an entry; or one JSON object under the name ``kind`` where that is given.
+
+    On a narrow terminal the columns ``spare`` are left out as far as they have to be, in this order.
+    """
     if kind is not None:
         print_json({kind: [described(entry) for entry in entries]})
     else:
-        print(table(list(columns), [[cell(entry) for cell in columns.values()] for entry in entries]))
+        rows = [[cell(entry) for cell in columns.values()] for entry in entries]
+        print(table(list(columns), rows, spare=spared(list(columns), spare)))
 
 
 def show_entry(fields: Mapping[str, object], as_json: bool) -> None:

@@ -19,6 +19,7 @@ COLUMNS = {
     "context": lambda model: f"{model.max_context:,}",
     "weights": lambda model: model.weight_dtype,
 }
+SPARE = ("weights", "active")
 COUNTS = ("total_params", "active_params", "weight_bytes", "kv_bytes_per_token")
 
 
@@ -27,7 +28,7 @@ def run(name: options.Name = None, json: options.Json = False) -> None:
     from twofold.spec import catalog
 
     if name is None:
-        show_catalog(catalog.models(), COLUMNS, described, "models" if json else None)
+        show_catalog(catalog.models(), COLUMNS, described, "models" if json else None, SPARE)
     else:
         show_entry(described(catalog.model(name)), json)
 

@@ -110,7 +110,8 @@ Cost = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Step times from this file or folder of measurements or coefficients, instead of the roofline.",
+        help="Step times from this file or folder of measurements or coefficients, or silicon:ENGINE, instead of the "
+        "roofline.",
         rich_help_panel=DEPLOYMENT,
     ),
 ]

@@ -14,7 +14,7 @@ import typer
 from twofold.cli import options, plan_flags
 from twofold.cli.inputs import SCENARIO_ENDINGS, read_roofline, read_unplaced
 from twofold.cli.progress import progress
-from twofold.cli.ranking import plan_report
+from twofold.cli.ranking import plan_report, simulated
 from twofold.cli.show import print_json, to_plain
 from twofold.errors import SpecError
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LISTED = 10
 SEARCHED = ("deployment", "device", "link", "router", "transfer", "layerwise")
 INTERRUPTED = 130
+NOT_AS_SIMULATED = (
+    "Not as simulated: the goodput of the best is that of a longer replay of these requests, "
+    "which no `twofold simulate` of the trace makes."
+)
 
 
 def run(
@@ -71,19 +75,25 @@ def run(
     with _pool(workers, ray) as pool, progress() as shown:
         found = _planned(scenario, robust, wanted | {"pool": pool, "progress": shown})
     interrupted = found.certificate.stopped == "interrupted"
+    again = _again(found, source, cost, settings)
+    document = found.to_dict() | _source(found, source, again)
+    if not interrupted:
+        _warn(found)
     if json:
-        print_json(found.to_dict() | _source(found, source))
+        print_json(document)
     else:
-        print(plan_report(found, top, None if found.regret else source))
-        _tell_more(found, explain and not interrupted)
-    _write(found, source, save, *((None, None) if interrupted else (report, pictures)))
+        print(plan_report(found, top))
+        _tell_more(found, again, explain and not interrupted)
+    _write(found, document, save, *((None, None) if interrupted else (report, pictures)))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _tell_more(found: "Plan", explain: bool) -> None:
+def _tell_more(found: "Plan", again: str | None, explain: bool) -> None:
     from twofold.cli.explanation import regret_table
 
+    if again is not None:
+        print("", f"As simulated:\n{again}" if again else NOT_AS_SIMULATED, sep="\n")
     if found.regret is not None:
         print("", regret_table(found.regret), sep="\n")
     if explain:
@@ -173,18 +183,29 @@ def _pool(workers: int | None, address: str | None) -> "Iterator[Pool]":
         yield pool
 
 
-def _source(found: "Plan", source: str | None) -> dict[str, Any]:
-    """The trace that was planned for, for `twofold export` to find again; empty for made requests."""
+def _again(found: "Plan", source: str | None, cost: str | None, settings: Sequence[str] | None) -> str | None:
+    """The command that simulates the best at its goodput: empty where none does, None unless one trace was replayed."""
+    if source is None or source.endswith(SCENARIO_ENDINGS) or found.regret is not None:
+        return None
+    command = simulated(found, source).partition("\n")[2]
+    kept = [word for setting in settings or () if setting.startswith("cost.") for word in ("--set", setting)]
+    flags = shlex.join([*([] if cost is None else ["--cost", cost]), *kept])
+    return command and f"{command} {flags}".rstrip()
+
+
+def _source(found: "Plan", source: str | None, again: str | None) -> dict[str, Any]:
+    """The trace that was planned for, for `twofold export` to find again, and the command; empty for made requests."""
     if source is None or source.endswith(SCENARIO_ENDINGS):
         return {}
     trace = source if source == "sample" else str(Path(source).absolute())
-    return {"source": {"trace": trace, "requests": len(found.workload)}}
+    return {"source": {"trace": trace, "requests": len(found.workload)}, "as_simulated": again or None}
 
 
-def _write(found: "Plan", source: str | None, save: Path | None, report: Path | None, pictures: Path | None) -> None:
+def _write(
+    found: "Plan", document: dict[str, Any], save: Path | None, report: Path | None, pictures: Path | None
+) -> None:
     """Write the files that were asked for."""
     if save is not None:
-        document = found.to_dict() | _source(found, source)
         save.write_text(encoding.dumps(to_plain(document), indent=2, ensure_ascii=False) + "\n", "utf-8")
     if report is None and pictures is None:
         return
@@ -207,3 +228,16 @@ def _explained(found: "Plan") -> str:
     best = found.best
     asked = found.workload if best.trap is None else longer(found.workload)
     return explanation(explain(asked, best.deployment, found.slo, best.found.rate, roofline=found.roofline))
+
+
+def _warn(found: "Plan") -> None:
+    """Say how far the best goes beyond what its cost model was measured for, at its goodput."""
+    from twofold.cli.reach import beyond, reaches, warn
+    from twofold.plan.searches import longer
+    from twofold.simulate.run import simulate
+
+    best, costs = found.best, found.roofline
+    if costs is None or not reaches(costs, found.model, best.deployment):
+        return
+    asked = found.workload if best.trap is None else longer(found.workload)
+    warn(beyond(costs, simulate(asked.at_rate(best.found.rate), best.deployment, found.slo, roofline=costs)))

@@ -1,6 +1,7 @@
 """A progress line on standard error while a terminal watches, and nothing otherwise."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -28,3 +29,23 @@ def progress() -> Iterator[Report | None]:
             shown.update(task, completed=done, total=total, description=text)
 
         yield report
+
+
+def with_time_left(report: Report, expected_s: float, clock: Callable[[], float] = time.monotonic) -> Report:
+    """``report``, told too how long it is to the end: as expected until something is done, then as it went so far."""
+    began = clock()
+
+    def tell(done: int, total: int, text: str) -> None:
+        nonlocal began
+        now = clock()
+        if done == 0:
+            began = now
+        left = (now - began) / done * (total - done) if done else expected_s
+        report(done, total, f"{text}, about {duration(left)} left")
+
+    return tell
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: ``40 s``, ``3 min``."""
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"

@@ -38,9 +38,20 @@ def run(
             found = by_simulator(log) if simulate else by_scheduler(log)
         except UnicodeDecodeError:
             raise SpecError("LOG", log.name, "accepted: a text of one JSON object a line") from None
+    _check_used(policy_file, found)
     print_json({"log": log.name, **to_dict(found)}) if json else print(report(log.name, found))
     if found.difference is not None:
         raise typer.Exit(DIFFERS)
+
+
+def _check_used(policy_file: Path | None, found: "Replayed") -> None:
+    """SpecError for a file of policies beside a log of a policy of Twofold, which it does not replace."""
+    from twofold.spec.group import POLICIES
+
+    if policy_file is not None and found.policy in POLICIES:
+        raise SpecError(
+            "--policy-file", str(policy_file), f"the log is of {found.policy}, a policy of Twofold: leave it out"
+        )
 
 
 def by_scheduler(log: Path) -> "Replayed":

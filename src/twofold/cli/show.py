@@ -4,15 +4,15 @@ import json
 import math
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
-BLOCKS = " ▏▎▍▌▋▊▉█"
+from twofold.cli.narrow import BLOCKS, fitted
+
 ABSENT = "–"
 UNBOUNDED = 10_000
-HARD_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -52,37 +52,45 @@ def bold(text: str) -> str:
     return f"\033[1m{text}\033[0m"
 
 
+def room() -> int:
+    """Columns of the terminal that standard output is; no bound where it is none, or does not say."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return UNBOUNDED
+    return get_terminal_size((UNBOUNDED, 0)).columns
+
+
 def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     left: Collection[int] = (0,),
     widest: int = UNBOUNDED,
+    spare: Sequence[int] = (),
 ) -> str:
     """Columns two spaces apart, those whose places are in ``left`` flush left and the others flush right.
 
-    A cell of more than ``widest`` characters goes on in further lines.
+    A cell of more than ``widest`` characters goes on in further lines. A table that is wider than the terminal leaves
+    out what it has to of ``spare``, in this order, and names it; see :func:`twofold.cli.narrow.fitted`.
     """
-    lines = [list(head), *(line for row in rows for line in _folded(row, widest))]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    columns = fitted(head, rows, left, widest, spare, room())
+    heads, lines = columns.head(head), [line for row in rows for line in columns.row(row)]
+    widths = [max(len(line[column]) for line in (*heads, *lines)) for column in range(len(columns.places))]
 
     def aligned(line: Sequence[str]) -> str:
         cells = (
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, cell, width in zip(columns.places, line, widths, strict=True)
         )
         return "  ".join(cells).rstrip()
 
-    return "\n".join([bold(aligned(lines[0])), *map(aligned, lines[1:])])
+    out = ", ".join(head[place].strip() for place in spare if place not in columns.places)
+    note = wrap(f"not shown for want of room, but by --json: {out}", room()) if out else []
+    return "\n".join([*(bold(aligned(line)) for line in heads), *map(aligned, lines), *note])
 
 
-def _folded(row: Sequence[str], widest: int) -> Iterator[tuple[str, ...]]:
-    return zip_longest(*(_fold(cell, widest) for cell in row), fillvalue="")
-
-
-def _fold(cell: str, widest: int) -> list[str]:
-    if len(cell) <= widest:
-        return [cell]
-    return [line.replace(HARD_SPACE, " ") for line in wrap(cell.replace(", ", f",{HARD_SPACE}"), widest)]
+def spared(head: Sequence[str], names: Iterable[str]) -> list[int]:
+    """The places of the columns of these names, in the order of the names."""
+    heads = [text.strip() for text in head]
+    return [heads.index(name) for name in names if name in heads]
 
 
 def facts(pairs: Mapping[str, str]) -> str:

@@ -1,6 +1,5 @@
 """``twofold simulate``."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,6 @@ from twofold.cli.closed import Concurrency, rate_of
 from twofold.cli.inputs import read_roofline, read_scenario
 from twofold.cli.policies import policies_of
 from twofold.cli.progress import progress
-from twofold.cli.reach import beyond
 from twofold.cli.report import run_report
 from twofold.cli.show import print_json
 from twofold.errors import SpecError
@@ -115,10 +113,8 @@ def simulated(
     check_target("--timeline", timeline, (".json",))
     workload, deployment, slo = scenario.read_workload(), scenario.read_deployment(), scenario.read_slo()
     roofline = read_roofline(scenario)
+    from twofold.cli.reach import beyond, warn
     from twofold.simulate.run import simulate
-
-    if (note := beyond(roofline, workload, deployment)) is not None:
-        print("twofold:", note, file=sys.stderr)
 
     with progress() as report:
         result = simulate(
@@ -130,6 +126,7 @@ def simulated(
             concurrency=concurrency,
             progress=report,
         )
+    warn(beyond(roofline, result))
     if per_request is not None:
         result.write_requests(per_request)
     if timeline is not None:

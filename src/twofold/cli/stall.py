@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twofold.cli import options
-from twofold.cli.progress import progress
+from twofold.cli.progress import progress, with_time_left
 from twofold.cli.show import milliseconds, print_json, table
 from twofold.cli.simulate import check_target
 from twofold.errors import SpecError
@@ -73,7 +73,7 @@ def run(
     _check_installed(picture is not None)
     import torch
 
-    from twofold.clocks.stall import POLICIES, replica_of, stalls
+    from twofold.clocks.stall import POLICIES, expected_s, replica_of, stalls
     from twofold.cost.tables import read_costs
     from twofold.engine.load import load
     from twofold.engine.stall import Scene
@@ -87,6 +87,8 @@ def run(
         torch.set_num_threads(threads)
     with progress() as report:
         loaded = load(model, dtype=dtype, quantize=quantize)
+        if report is not None:
+            report = with_time_left(report, expected_s(scene, loaded.model, deployments, repeat, costs))
         found = stalls(loaded, scene, deployments, repeat=repeat, dtype=dtype, cost=costs, progress=report)
     if picture is not None:
         _draw(scene, loaded.name, found, picture)

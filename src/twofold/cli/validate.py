@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BESIDE = Path("../shared/data")
 WIDEST = 60
+NOTHING = 2
+"""The exit code where no set could be predicted."""
 
 Only = Annotated[
     str | None,
@@ -70,19 +72,23 @@ def run(
     if own is not None and (only is not None or data is not None):
         raise SpecError("--own", str(own), "accepted: without --only and --data")
     with progress() as advance:
-        found = _sets(data or BESIDE, only, advance) if own is None else _own(own, model, deploy, advance)
+        found = _sets(data, only, advance) if own is None else _own(own, model, deploy, advance)
     if report is not None:
         write_report(found, report)
     if json:
         print_json(found.to_dict())
     else:
         print("\n\n".join([*map(shown, found.sets), *skipped(found)]))
+    if not found.sets:
+        raise typer.Exit(NOTHING)
 
 
-def _sets(folder: Path, only: str | None, advance: Advance | None) -> "Report":
-    from twofold.validate.contents import validate
+def _sets(data: Path | None, only: str | None, advance: Advance | None) -> "Report":
+    from twofold.validate.contents import known_sets, validate
 
-    return validate(folder, only, advance)
+    if data is None and not BESIDE.is_dir():
+        raise SpecError("--data", "", f"give a folder with {known_sets()}; or --own COST.json, to measure this machine")
+    return validate(data or BESIDE, only, advance)
 
 
 def _own(cost: Path, model: str, deployments: list[str] | None, advance: Advance | None) -> "Report":

@@ -15,7 +15,7 @@ from numba import types
 from twofold.compiled import compiled_as
 from twofold.engine.decisions import LOG, Event
 from twofold.engine.origin import Origin, Recorded
-from twofold.engine.replay import Difference, Replayed, in_words
+from twofold.engine.replay import Difference, Replayed, in_words, kind_of_items
 from twofold.errors import SpecError
 from twofold.scheduler.policies import FILL, custom_policy, no_custom
 from twofold.scheduler.replicas import block_pools
@@ -119,6 +119,8 @@ class Replay:
         decided = self._items(lane)
         if event["items"] != decided:
             self._differs(f"a step of lane {lane}", *in_words(event["items"], decided))
+        elif event["kind"] != (kind := kind_of_items(decided)):
+            self._differs(f"the kind of a step of lane {lane}", event["kind"], kind)
 
     def _split(self, event: Event) -> None:
         group = int(self.sim.stations[0].group)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from twofold.cost.contract import CostModel
+from twofold.cost.roofline import step_seconds
 from twofold.engine.load import Loaded
 from twofold.engine.stall import Scene, Stage, Stalled
 from twofold.errors import SpecError
@@ -75,6 +76,8 @@ def stalls(
     if repeat < 1:
         raise SpecError("repeat", repeat, "accepted: a whole number from 1 on")
     block_tokens = sizes.pop()
+    if progress is not None:
+        progress(0, repeat * len(groups), "warming up")
     warm, stage = Stage(loaded, WARM_UP, dtype, block_tokens), Stage(loaded, scene, dtype, block_tokens)
     for group, device in zip(groups, places, strict=True):
         warm.play(group, device, 0, cost)
@@ -88,6 +91,16 @@ def stalls(
         Compared(text, tuple(found), None if cost is None else predicted(scene, loaded.model, group, device, cost))
         for text, found, group, device in zip(deployments, runs, groups, places, strict=True)
     ]
+
+
+def expected_s(scene: Scene, model: Model, deployments: Sequence[str], repeat: int, cost: CostModel | None) -> float:
+    """About how many seconds all runs take: steps of decodes, and each prompt whole, by ``cost`` or the roofline."""
+    device, streams = catalog.device("this-cpu"), scene.streams
+    prompts = [(0, scene.stream_prompt)] * streams, [(0, scene.prompt)]
+    contexts = [scene.stream_prompt + scene.output // 2] * streams
+    seconds = sum(step_seconds(model, device, prompts=each, roofline=cost) for each in prompts)
+    seconds += scene.output * step_seconds(model, device, decode_contexts=contexts, roofline=cost)
+    return repeat * len(deployments) * seconds
 
 
 def replica_of(text: str) -> Group:

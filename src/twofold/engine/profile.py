@@ -102,9 +102,11 @@ def profile(
     bounds = _bounds(loaded.model, group, memory_bytes, min(loaded.context, context or loaded.context), effort.most)
     probe = made(bounds)
     try:
-        bounds = bounds._replace(chunk=_longest_chunk(probe, bounds.chunk, effort.longest_s))
+        longest = _longest_chunk(probe, bounds.chunk, effort.longest_s, partial(tell, "finding the longest chunk"))
+        bounds = bounds._replace(chunk=longest)
         points = grid(bounds, effort.coarse)
         held = set(held_out(bounds, effort.held_out, np.random.default_rng(1))) - set(points)
+        tell("timing the host", 0.0)
         host_s = median(probe.host_seconds(TIMES) + probe.host_seconds(TIMES))
         seen, rounds = _rounds(probe, sorted({*points, *held}), effort, partial(tell, "timing steps"))
         splits = _splits(probe, made, device, bounds, effort.rounds[0], partial(tell, "timing splits"))
@@ -167,14 +169,19 @@ def _probe(loaded: Loaded, group: Group, device: Device, where: torch.device, cl
     return Probe(loaded, pool, group, device, bounds.context, requests, clock)
 
 
-def _longest_chunk(probe: Probe, most: int, longest_s: float) -> int:
+def _longest_chunk(probe: Probe, most: int, longest_s: float, tell: Share) -> int:
     """The longest chunk of the grid, up to ``most`` tokens, that is computed within ``longest_s`` at the best of three.
 
     The first steps of an engine are slow, and so is any that another process disturbs.
     """
-    longest = min(most, CHUNKS[0])
-    for tokens in sorted({most, *(size for size in CHUNKS if size < most)}):
-        if all(probe.measure(Point(chunks=((tokens, 0),)))[0] > longest_s for _ in range(TIMES)):
+    longest, sizes = min(most, CHUNKS[0]), sorted({most, *(size for size in CHUNKS if size < most)})
+
+    def seconds(place: int) -> float:
+        tell(place / len(sizes))
+        return probe.measure(Point(chunks=((sizes[place], 0),)))[0]
+
+    for place, tokens in enumerate(sizes):
+        if all(seconds(place) > longest_s for _ in range(TIMES)):
             break
         longest = tokens
     return longest

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twofold.engine.decisions import LOG, Event
+from twofold.engine.decisions import LOG, Event, kind_of
 from twofold.engine.origin import Origin
 from twofold.engine.spent import Spent
 from twofold.errors import SpecError
@@ -104,6 +104,8 @@ class Replay:
         self.found.spent.plan(event)
         if event["items"] != decided:
             self._differs(f"a step of lane {lane}", *in_words(event["items"], decided))
+        elif event["kind"] != (kind := kind_of_items(decided)):
+            self._differs(f"the kind of a step of lane {lane}", event["kind"], kind)
 
     def _split(self, event: Event) -> None:
         group = pick_group(self._state, 0, 0, event["prompts"])
@@ -172,6 +174,12 @@ class Replay:
 
     def _impossible(self, name: str, value: object, accepted: str) -> SpecError:
         return SpecError(f"{LOG}, line {self._event + 1}, {name}", value, f"accepted: {accepted}")
+
+
+def kind_of_items(items: Items) -> str:
+    """The kind of a step of these pairs of a request and its prompt tokens."""
+    prompts = sum(tokens > 0 for _, tokens in items)
+    return kind_of(prompts, len(items) - prompts)
 
 
 def in_words(logged: Items, decided: Items) -> tuple[str, str]:
