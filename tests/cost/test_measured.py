@@ -1,5 +1,7 @@
 """A cost model of measured tables: closed forms, the roofline on its own grid, what no step undercuts, lanes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,6 +74,32 @@ def test_decodes_beside_a_prompt_take_what_was_measured_beside_it():
 def test_prompts_of_one_step_are_told_from_one_long_prompt_by_their_pairs():
     one, four = (step_seconds(MODEL, H100, prompts=[(0, 512 // n)] * n, roofline=OWN) for n in (1, 4))
     assert one - four == pytest.approx(8e-6 * (256 - 64) - after(4, 4) + after(1, 1), rel=1e-9)
+
+
+def uneven(share, load, speed=FULL):
+    cost = Measured("own.json", {KEY: replace(TABLES, longest_share=share)}).record(MODEL, H100)[0]
+    return seconds_of(cost, load, speed)
+
+
+@pytest.mark.parametrize("chunk", [0, 64])
+def test_uneven_decodes_take_what_even_ones_would_nearer_to_the_longest(chunk):
+    load = Load(4, 1600, chunk, chunk_pairs(0, chunk), 0, 4 + (chunk > 0), 800)
+    assert uneven(0.0, load) == seconds_of(COST, load._replace(longest=0), FULL)
+    assert uneven(0.25, load) == pytest.approx(uneven(0.0, load._replace(context=4 * 500)), rel=1e-12)
+    assert uneven(0.25, load._replace(longest=400)) == uneven(0.0, load)
+
+
+def test_a_lane_reads_the_longest_context_as_it_reads_all_kv():
+    load, slow = Load(4, 1600, 0, 0, 0, 4, 800), Speed(0.5, 0.8, 0.25)
+    more = [uneven(0.25, load, speed) - uneven(0.0, load, speed) for speed in (FULL, slow)]
+    assert more[1] == pytest.approx(more[0] / 0.25)
+
+
+def test_uneven_decodes_are_as_uneven_after_a_run_of_steps():
+    cost = Measured("own.json", {KEY: replace(TABLES, longest_share=0.25)}).record(MODEL, H100)[0]
+    first, later = (Load(4, 1600 + 4 * more, 0, 0, 0, 4, 800 + more) for more in (0, 100))
+    line = stage_line(cost, first, FULL, True)
+    assert at(line, later.context) == pytest.approx(seconds_of(cost, later, FULL), rel=1e-12)
 
 
 def test_a_chunk_without_a_last_token_has_no_logits_and_is_a_sequence_all_the_same():

@@ -30,6 +30,7 @@ ENTRY = {
     "decode_attention": [[1, 128, 1e-4], [1, 1024, 2e-4], [8, 128, 3e-4], [8, 1024, 9e-4]],
     "residuals": {"decode": 0.02},
 }
+META = "model: meta-llama/Llama-3.1-8B\nhardware: H100\nvariant: bf16\n"
 FULL = full_speed()
 
 
@@ -39,6 +40,10 @@ def written(folder: Path, **changes) -> Path:
     fields = {"source": "by hand", "model": MODEL.model_dump(), "device": H100.model_dump(), "entries": [entry]}
     path.write_text(json.dumps({"twofold_cost": 1, **fields}))
     return path
+
+
+def divided(prefill: int, decode: int) -> dict[str, float]:
+    return {"prefill_units": prefill, "decode_units": decode, "prompt_speed": 0.5, "decode_speed": 0.8}
 
 
 def milliseconds(costs, model=MODEL, device=H100, **step) -> float:
@@ -72,6 +77,14 @@ def test_decodes_beside_prompts_and_splits_are_read(tmp_path):
     assert costs.record(MODEL, H100)[0].split_speeds[0].tolist() == [0.5, 0.8]
 
 
+def test_the_share_of_uneven_decodes_is_read(tmp_path):
+    seconds = [milliseconds(read_costs(written(tmp_path, longest_share=s)), decode_contexts=[500, 900]) for s in (0, 1)]
+    slope = np.interp(2, [1, 8], [0.1 / 896, 0.6 / 896])
+    assert seconds[1] - seconds[0] == pytest.approx(slope * 200)
+    with pytest.raises(SpecError, match="longest_share"):
+        read_costs(written(tmp_path, longest_share=1.5))
+
+
 def test_rows_of_logits_may_begin_at_none(tmp_path):
     from_none, from_one = (
         read_costs(written(tmp_path, rows=rows)) for rows in ([[0, 0.0], [64, 6.4e-3]], [[1, 1e-4], [64, 6.4e-3]])
@@ -100,6 +113,8 @@ def test_what_is_written_is_what_is_read(tmp_path):
         ({"prompt_attention": []}, "prompt_attention"),
         ({"dtype": "fp8"}, r"dtype.*bf16"),
         ({"splits": [{"prefill_units": 1, "decode_units": 1, "prompt_speed": 1.5, "decode_speed": 1}]}, "prompt_speed"),
+        ({"splits": [divided(80, 52), divided(80, 52)]}, r"splits\[1\]: '80:52'.*once"),
+        ({"splits": [divided(100, 32), divided(80, 53)]}, r"splits\[1\]: '80:53'.*132 units of H100"),
         ({"speed": 3}, "speed"),
         ({"decode_attention": None}, "decode_attention"),
         ({"beside_attention": [[1, 128, 1e-4], [1, 256, 1e-4], [2, 128, 1e-4]]}, "beside"),
@@ -133,7 +148,7 @@ def test_only_the_model_and_the_device_that_were_measured_are_accepted(tmp_path)
 def operators(folder: Path) -> Path:
     """A profile of single operators whose times are sums that one can do by head."""
     (folder / "tp1").mkdir()
-    (folder / "meta.yaml").write_text("model: meta-llama/Llama-3.1-8B\nhardware: H100\nvariant: bf16\n")
+    (folder / "meta.yaml").write_text(META)
     dense = [f"{layer},{n},{10 + n}" for layer in ("layernorm", "qkv_proj", "embedding") for n in (1, 64)]
     (folder / "tp1" / "dense.csv").write_text("\n".join(["layer,tokens,time_us", *dense]))
     (folder / "tp1" / "per_sequence.csv").write_text("layer,sequences,time_us\nlm_head,1,100\nlm_head,64,163\n")
@@ -157,10 +172,28 @@ def test_operators_are_summed_over_the_layers(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("fit", "share"),
+    [
+        ("{enabled: true, per_tp: {1: {alpha_default: 0.25}, 2: {alpha_default: 0.5}}}", 0.25),
+        ("{enabled: false}", 0.0),
+        ("{per_tp: {1: {alpha_default: -0.01}}}", 0.0),
+    ],
+)
+def test_how_far_uneven_decodes_are_from_even_ones_is_read(tmp_path, fit, share):
+    (operators(tmp_path) / "meta.yaml").write_text(META + f"skew_fit: {fit}\n")
+    costs = read_costs(tmp_path)
+    uneven, even = (milliseconds(costs, decode_contexts=contexts) for contexts in ([100, 200] * 4, [150] * 8))
+    assert uneven - even == pytest.approx(32e-3 * share * (200 - 150))
+
+
+@pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         ("meta.yaml", "model: llama-3.1-8b\n", "model and hardware"),
         ("meta.yaml", "- [", "YAML"),
+        ("meta.yaml", META + "skew_fit: {per_tp: {1: {alpha_default: much}}}\n", "alpha_default"),
+        ("meta.yaml", META + "skew_fit: [1]\n", "alpha_default"),
+        ("meta.yaml", META + "skew_fit: {per_tp: {1: {alpha_default: 2}}}\n", "alpha_default"),
         ("tp1/dense.csv", "layer,tokens,time_us\na,1,1\na,2,1\nb,1,1\n", "b"),
         ("tp1/dense.csv", "layer,tokens,time_us\na,1,1\n", "two sizes"),
         ("tp1/dense.csv", "layer,tokens,time_us\na,1,x\na,2,1\n", "dense.csv, line 2, time_us"),

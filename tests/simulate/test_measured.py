@@ -1,14 +1,18 @@
 """Simulations under measured tables: running ahead, and lanes at the speeds that were measured."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from twofold.cost.grids import Beside, Straight
 from twofold.cost.measured import Key, Measured, Split, Tables
+from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 from twofold.simulate.run import simulate
 from twofold.spec.notation import parse_deployment
 from twofold.spec.synthetic import Synthetic
+from twofold.spec.workload import Workload
 
 TABLES = Tables(
     dense=((1.0, 10e-3), (64.0, 12e-3), (512.0, 40e-3)),
@@ -18,9 +22,11 @@ TABLES = Tables(
     beside=Beside(
         np.array([1.0, 8.0]), np.array([100.0, 900.0]), np.array([[2e-3, 4e-3], [3e-3, 9e-3]]), np.array([1e-6, 2e-6])
     ),
+    longest_share=0.25,
     splits=(Split(80, 52, 0.6, 0.9, 1.2, 1.5),),
 )
-OWN = Measured("own.json", {Key("Llama-3-8B", "H100", tp, "bf16"): TABLES for tp in (1, 2)})
+ROWS = {Key("Llama-3-8B", "H100", tp, "bf16"): TABLES for tp in (1, 2)}
+OWN = Measured("own.json", ROWS, Roofline(graph_tokens=64))
 REQUESTS = Synthetic(rate=9.0, requests=30, prompt="lognormal:300:0.6", output="lognormal:20:0.8", seed=3).workload()
 
 
@@ -36,6 +42,15 @@ def test_running_ahead_changes_nothing_under_measurements(text):
     np.testing.assert_array_equal(ahead.e2e_s, slow.e2e_s)
     assert ahead.energy_j == pytest.approx(slow.energy_j, rel=1e-9)
     assert ahead.completed.all()
+
+
+def test_a_batch_with_one_long_context_is_slower_than_an_even_one():
+    even = Measured("even.json", {key: replace(row, longest_share=0.0) for key, row in ROWS.items()}, OWN.roofline)
+    lengths = np.array([100, 100, 100, 1200], np.int32)
+    workload = Workload("uneven", np.zeros(4), lengths, np.full(4, 20, np.int32))
+    slow, fast = (simulate(workload, deployed("1B,mixed"), roofline=costs) for costs in (OWN, even))
+    further = np.interp(4, [1, 8], [1e-6, 5e-6]) * 0.25 * (1200 - lengths.mean())
+    np.testing.assert_allclose(slow.tpot_s - fast.tpot_s, further, rtol=1e-9)
 
 
 def test_a_split_that_was_not_measured_is_refused():

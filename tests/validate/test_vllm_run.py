@@ -48,3 +48,11 @@ def test_a_bad_row_is_one_line(make_run, spoilt):
 def test_a_folder_without_the_files_is_one_line(tmp_path):
     with pytest.raises(SpecError, match="cannot be read"):
         read_vllm_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("engine", "largest"),
+    [({}, 512), ({"max_num_seqs": 128}, 256), ({"max_num_seqs": 1024}, 512), ({"enforce_eager": True}, 0)],
+)
+def test_graphs_are_vllms_default_unless_it_was_told_to_use_none(make_run, engine, largest):
+    assert read_vllm_run(make_run(REQUESTS, engine_kwargs=engine)).graph_tokens == largest

@@ -10,6 +10,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
+from twofold.cost.beside import BesideRoofline
 from twofold.cost.contract import Options, Reach, Regime
 from twofold.cost.roofline import Roofline
 from twofold.cost.step import PIECES
@@ -72,22 +73,12 @@ class Coefficients:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(BesideRoofline):
     """The cost model of a file ``name`` with ``rows``; ``roofline`` says what a fit does not: tiers, power, hops."""
 
     name: str
     rows: Mapping[Key, Coefficients]
     roofline: Roofline = field(default_factory=Roofline)
-
-    @property
-    def host_bytes_per_s(self) -> float:
-        """Bytes a second from host memory."""
-        return self.roofline.host_bytes_per_s
-
-    @property
-    def disk_bytes_per_s(self) -> float:
-        """Bytes a second from disk."""
-        return self.roofline.disk_bytes_per_s
 
     def describe(self) -> str:
         """The file, and which replicas it has times for."""

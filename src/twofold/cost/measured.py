@@ -11,6 +11,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
+from twofold.cost.beside import BesideRoofline
 from twofold.cost.contract import Options, Reach, Regime
 from twofold.cost.grids import Beside, Straight
 from twofold.cost.measured_record import fill_record
@@ -58,8 +59,9 @@ class Tables:
     ``step_s`` and ``layer_s``: of the host, a step and a layer. ``dense`` (tokens, seconds): all but attention and what
     follows the last layer; ``rows`` (rows of logits, seconds) and ``sequences`` (sequences of the step, seconds): what
     follows it. ``prompts`` and ``decodes``: attention; ``beside``: that of decodes in a step with prompts, where it is
-    another. ``apart``: the tables lack what devices exchange, which is the roofline's. ``residuals``: the relative
-    error, one standard deviation, by regime.
+    another; ``longest_share``: how far decodes of uneven contexts are, in time, from their mean to their longest.
+    ``apart``: the tables lack what devices exchange, which is the roofline's. ``residuals``: the relative error, one
+    standard deviation, by regime.
     """
 
     dense: Points
@@ -68,6 +70,7 @@ class Tables:
     rows: Points = ()
     sequences: Points = ()
     beside: Beside | None = None
+    longest_share: float = 0.0
     step_s: float = 0.0
     layer_s: float = 0.0
     apart: bool = False
@@ -77,7 +80,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(BesideRoofline):
     """The cost model of a file or folder ``name`` with ``rows``; ``roofline`` says what it does not.
 
     ``model`` and ``device``: the specs that came with the file, None where it has only names.
@@ -89,16 +92,6 @@ class Measured:
     source: str = ""
     model: Model | None = None
     device: Device | None = None
-
-    @property
-    def host_bytes_per_s(self) -> float:
-        """Bytes a second from host memory."""
-        return self.roofline.host_bytes_per_s
-
-    @property
-    def disk_bytes_per_s(self) -> float:
-        """Bytes a second from disk."""
-        return self.roofline.disk_bytes_per_s
 
     def describe(self) -> str:
         """The file, its source, and which replicas it has times for with their error."""

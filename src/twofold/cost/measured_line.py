@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twofold.compiled import inlined
+from twofold.cost.graphs import padded
 
 if TYPE_CHECKING:
     from twofold.cost.step import Load, Speed
@@ -61,9 +62,9 @@ def _looked_up(places: Any, hints: Any, values: Any, points: int, value: float) 
 
 
 @inlined
-def _beside(cost: Any, load: "Load") -> float:
-    """Attention of the decodes in a step that has prompts too."""
-    decodes, mean = float(load.decodes), load.context / load.decodes
+def _beside(cost: Any, load: "Load", mean: float) -> float:
+    """Attention of the decodes, at a context of ``mean``, in a step that has prompts too."""
+    decodes = float(load.decodes)
     i = segment(cost.beside_at, cost.beside_hint, cost.beside_points, decodes)
     j = segment(cost.context_at, cost.context_hint, cost.context_points, mean)
     along, up = share(cost.beside_at, i, decodes), share(cost.context_at, j, mean)
@@ -79,25 +80,30 @@ def measured_parts(cost: Any, load: "Load", speed: "Speed", last: bool) -> Parts
 
     Prompts slow down as multiplying does, what decodes read of the weights and of the KV each in its own way.
     """
-    tokens, prompts, attention, slope = load.decodes + load.prompt_tokens, 0.0, 0.0, 0.0
-    whole = _looked_up(cost.dense_at, cost.dense_hint, cost.dense_s, cost.dense_points, tokens)
+    tokens, prompts, attention, slope, uneven = load.decodes + load.prompt_tokens, 0.0, 0.0, 0.0, 0.0
+    computed = padded(cost, tokens)
+    whole = _looked_up(cost.dense_at, cost.dense_hint, cost.dense_s, cost.dense_points, computed)
     if load.prompt_tokens > 0:
         i = segment(cost.chunk_at, cost.chunk_hint, cost.chunk_points, load.prompt_tokens)
         along, mean = share(cost.chunk_at, i, load.prompt_tokens), load.pairs / load.prompt_tokens
         attention = between(cost.chunk_base_s, i, along) + between(cost.chunk_each_s, i, along) * mean
         prompts = (whole * load.prompt_tokens / tokens + attention) / speed.flops
+    if load.decodes > 0:
+        mean = load.context / load.decodes
+        further = cost.longest_share * max(0.0, load.longest - mean)
     if load.decodes > 0 and load.prompt_tokens > 0 and cost.beside_points > 0:
-        attention += _beside(cost, load)
+        attention += _beside(cost, load, mean + further)
     elif load.decodes > 0:
         i = segment(cost.batch_at, cost.batch_hint, cost.decode_pieces, load.decodes)
         along = share(cost.batch_at, i, load.decodes)
         attention += between(cost.batch_base_s, i, along)
         slope = between(cost.batch_each_s, i, along) / (load.decodes * speed.kv)
+        uneven = slope * load.decodes * further
     if last:
         if load.rows > 0:
             whole += _looked_up(cost.row_at, cost.row_hint, cost.row_s, cost.row_points, load.rows)
         sequences = max(load.rows, load.decodes + (load.prompt_tokens > 0))
         whole += _looked_up(cost.sequence_at, cost.sequence_hint, cost.sequence_s, cost.sequence_points, sequences)
     whole = (whole + attention) / (speed.flops if load.prompt_tokens > 0 else speed.weights)
-    fixed = cost.overhead_s + cost.exchange_s + cost.exchange_token_s * tokens
-    return Parts(prompts, whole + fixed, slope)
+    fixed = cost.overhead_s + cost.exchange_s + cost.exchange_token_s * computed
+    return Parts(prompts, whole + uneven + fixed, slope)

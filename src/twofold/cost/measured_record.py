@@ -42,6 +42,7 @@ def fill_record(record: np.recarray, tables: "Tables", layers: int) -> None:
     cost.chunk_points = _fill_lines(cost, "chunk", tables.prompts, CHUNKS, stages)
     cost.decode_pieces = _fill_lines(cost, "batch", tables.decodes, BATCHES, stages)
     cost.overhead_s = (tables.step_s + tables.layer_s * layers) / stages
+    cost.longest_share = tables.longest_share
     if not tables.apart:
         cost.exchange_s = cost.exchange_token_s = 0.0
     if tables.beside is not None:
@@ -53,6 +54,7 @@ def fill_record(record: np.recarray, tables: "Tables", layers: int) -> None:
 def _shapes(record: np.recarray) -> tuple[Callable[[float], float], Callable[[float], float]]:
     """How the roofline grows: with the tokens of the layers, and with the rows of logits."""
     roofline = record.copy()[0]
+    roofline.graph_tokens = 0
 
     def layers(tokens: float) -> float:
         line = stage_line(roofline, Load(0, 0, round(tokens), 0, 0, 0), full_speed(), False)

@@ -1,11 +1,14 @@
 """Profiles of single operators as a cost model: a folder with meta.yaml and a folder of CSV files for each tp.
 
 ``attention.csv`` has (prefill_chunk, kv_prefill, n_decode, kv_decode), ``dense.csv`` (layer, tokens) and
-``per_sequence.csv`` (layer, sequences), each with ``time_us`` of one layer on one device. The form is that of
+``per_sequence.csv`` (layer, sequences), each with ``time_us`` of one layer on one device. ``meta.yaml`` may have a
+``skew_fit``: what decodes of uneven contexts take, of which the share for all of them is read. The form is that of
 LLMServingSim's profiler, which runs them in vLLM.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +47,7 @@ def read_operators(path: Path, roofline: Roofline) -> Measured:
         degree = folder.name.removeprefix("tp")
         if degree.isdigit():
             key = Key(model.name, device, int(degree), str(meta.get("variant") or model.weight_dtype))
-            rows[key] = _tables(folder, model, int(degree))
+            rows[key] = replace(_tables(folder, model, int(degree)), longest_share=_longest_share(meta, int(degree)))
     if not rows:
         raise SpecError("cost.file", str(path), "accepted: a folder tp1, or of another degree, beside meta.yaml")
     version = f"vLLM {meta['vllm_version']}, " if "vllm_version" in meta else ""
@@ -59,6 +62,21 @@ def _meta(path: Path) -> Mapping[str, Any]:
     if not isinstance(meta, dict) or not {"model", "hardware"} <= meta.keys():
         raise SpecError("cost.file", str(path), "accepted: a mapping with model and hardware")
     return meta
+
+
+def _longest_share(meta: Mapping[str, Any], tp: int) -> float:
+    """How far, in time, decodes of uneven contexts were from their mean to their longest: one share for all of them.
+
+    0 where it was not measured, or where they were no slower than even ones.
+    """
+    try:
+        fits = (meta.get("skew_fit") or {}).get("per_tp") or {}
+        share = float((fits.get(tp) or {}).get("alpha_default") or 0.0)
+    except (AttributeError, TypeError, ValueError):
+        share = math.nan
+    if not -1.0 <= share <= 1.0:
+        raise SpecError(f"{META}, skew_fit", meta["skew_fit"], "accepted: per_tp, and in it alpha_default from -1 to 1")
+    return max(0.0, share)
 
 
 def _tables(folder: Path, model: Model, tp: int) -> Tables:

@@ -64,6 +64,7 @@ class EntryFields(Checked):
     prompt_attention: PairFields | Annotated[tuple[Cell, ...], Field(max_length=MOST_POINTS)]
     decode_attention: Annotated[tuple[Cell, ...], Field(min_length=2, max_length=MOST_POINTS)]
     beside_attention: Annotated[tuple[Cell, ...], Field(max_length=MOST_POINTS)] = ()
+    longest_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     splits: tuple[SplitFields, ...] = ()
     residuals: dict[Regime, Relative] = Field(default_factory=dict)
 
@@ -107,6 +108,7 @@ def read_profile(path: Path, roofline: Roofline) -> Measured:
             raise SpecError(f"{where}.dtype", entry.dtype, f"accepted: {model.weight_dtype}, that of its model")
         if key in rows:
             raise SpecError(f"{where}.tp", entry.tp, "accepted: one entry a tp")
+        _check_splits(f"{where}.splits", entry.splits, device)
         rows[key] = _tables(entry, where)
     return Measured(path.name, rows, roofline, " ".join(fields.source.split()), model, device)
 
@@ -146,6 +148,7 @@ def _tables(entry: EntryFields, where: str) -> Tables:
         rows=entry.rows,
         sequences=entry.sequence_s,
         beside=_beside(entry.beside_attention, rest) if entry.beside_attention else None,
+        longest_share=entry.longest_share,
         step_s=entry.step_s,
         layer_s=entry.layer_s,
         splits=tuple(Split(**dict(split)) for split in entry.splits),
@@ -158,6 +161,17 @@ def check_points(field: str, points: Sequence[tuple[float, float]]) -> None:
     """SpecError unless the points ascend; none at all, or two and more."""
     if len(points) == 1 or any(later[0] <= earlier[0] for earlier, later in pairwise(points)):
         raise SpecError(field, [place for place, _ in points], "accepted: two points or more, ascending")
+
+
+def _check_splits(field: str, splits: Sequence[SplitFields], device: Device) -> None:
+    """SpecError unless each division of the units is there once, and the device has as many."""
+    divided = [(split.prefill_units, split.decode_units) for split in splits]
+    for number, units in enumerate(divided):
+        value = f"{units[0]}:{units[1]}"
+        if sum(units) > device.units:
+            raise SpecError(f"{field}[{number}]", value, f"accepted: at most the {device.units} units of {device.name}")
+        if units in divided[:number]:
+            raise SpecError(f"{field}[{number}]", value, "accepted: each division once")
 
 
 def _check_contexts(field: str, cells: Sequence[tuple[float, float, float]]) -> None:

@@ -8,6 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from twofold.cost.contract import CostModel, Options, Reach, Regime
+from twofold.cost.graphs import captured
 from twofold.cost.step import COST, Load, chunk_pairs, full_speed
 from twofold.cost.step import step_seconds as _step_seconds
 from twofold.errors import SpecError
@@ -23,7 +24,8 @@ class Roofline:
 
     ``power_exponent``: dynamic power grows as speed to this power when a power cap slows the clock;
     ``memory_power``: share of the dynamic power that a bandwidth-bound step draws; ``host_bytes_per_s`` and
-    ``disk_bytes_per_s``: how fast KV comes back from the tiers below the device (PCIe 4 x16 and an NVMe disk, in use).
+    ``disk_bytes_per_s``: how fast KV comes back from the tiers below the device (PCIe 4 x16 and an NVMe disk, in use);
+    ``graph_tokens``: up to so many tokens a step is padded to a captured CUDA graph, see ``cost.graphs``; 0 for none.
     """
 
     flop_efficiency: float = 0.70
@@ -33,6 +35,7 @@ class Roofline:
     memory_power: float = 0.5
     host_bytes_per_s: float = 20e9
     disk_bytes_per_s: float = 3e9
+    graph_tokens: int = 0
 
     def __post_init__(self) -> None:
         for field in ("flop_efficiency", "byte_efficiency", "memory_power"):
@@ -44,6 +47,8 @@ class Roofline:
                 raise SpecError(f"cost.{field}", getattr(self, field), "accepted: bytes a second, above 0")
         if self.step_overhead_s < 0:
             raise SpecError("cost.step_overhead_s", self.step_overhead_s, "accepted: seconds, 0 or more")
+        if type(self.graph_tokens) is not int or self.graph_tokens < 0:
+            raise SpecError("cost.graph_tokens", self.graph_tokens, "accepted: tokens, a whole number from 0 on")
         if self.power_exponent < 1:
             raise SpecError("cost.power_exponent", self.power_exponent, "accepted: 1 or more")
 
@@ -74,6 +79,7 @@ class Roofline:
         _fill_exchange(cost, model, tp, pp, spread, options.get("link") or catalog.link(device.intra_link))
         cost.layers, cost.stages, cost.devices = model.layers, pp, tp * pp
         cost.overhead_s = self.step_overhead_s / pp
+        cost.graph_tokens = captured(self.graph_tokens)
         cost.contention_decode, cost.contention_prefill = options.get("contention", (1.0, 1.0))
         return record
 
@@ -163,5 +169,6 @@ def step_seconds(
         sum(chunk_pairs(start, tokens) for start, tokens in prompts),
         sum(start for start, _ in prompts),
         len(decode_contexts) + len(prompts),
+        max(decode_contexts, default=0),
     )
     return float(_step_seconds(record[0], load, full_speed()))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.compiled import compiled
+from twofold.cost.graphs import padded
 from twofold.cost.measured_line import HINTS, measured_parts
 
 PIECES = 32
@@ -51,6 +52,8 @@ COST = np.dtype(
         ("prompt_pieces", "i8"),
         ("pair_s", "f8"),
         ("shared_s", "f8"),
+        ("longest_share", "f8"),
+        ("graph_tokens", "i8"),
         ("prompt_from", "f8", (PIECES,)),
         ("prompt_base_s", "f8", (PIECES,)),
         ("prompt_token_s", "f8", (PIECES,)),
@@ -98,7 +101,8 @@ COST = np.dtype(
 ``token_flops`` all layers of the stage for one token; ``row_flops`` and ``row_bytes`` the output matrix for one
 row of logits; ``pair_flops`` one query-key pair; ``weight_bytes`` dense weights; ``expert_bytes`` one routed
 expert over the stage's layers; ``log_miss`` ln(1 - k/E); ``exchange_*`` all-reduce or all-to-all of the stage;
-``hop_*`` activations to the next stage.
+``hop_*`` activations to the next stage. ``graph_tokens``: up to so many the tokens of a step are padded, see
+``graphs.padded``; 0 for none.
 
 A fit (``decode_pieces`` above 0) replaces all that makes up the time but the hops. Prompts take base + token x tokens
 + ``pair_s`` x pairs, decodes base + request x decodes + context x KV tokens, each by the last piece whose ``from`` is
@@ -117,7 +121,8 @@ class Load(NamedTuple):
     """What a step carries.
 
     ``decodes`` requests with ``context`` KV tokens in all; ``prompt_tokens`` in chunks that make ``pairs``
-    query-key pairs and read ``prefix`` KV tokens of earlier chunks; ``rows`` of logits.
+    query-key pairs and read ``prefix`` KV tokens of earlier chunks; ``rows`` of logits; the ``longest`` context of a
+    decode, 0 where all are as long.
     """
 
     decodes: int
@@ -126,6 +131,7 @@ class Load(NamedTuple):
     pairs: int
     prefix: int
     rows: int
+    longest: int = 0
 
 
 class Speed(NamedTuple):
@@ -214,16 +220,16 @@ def stage_line(cost: Any, load: Load, speed: Speed, last: bool) -> Line:
             return _measured_line(cost, load, speed, last)
         return _fitted_line(cost, load, speed)
     tokens = load.decodes + load.prompt_tokens
-    rows = load.rows if last else 0
-    flops = cost.token_flops * tokens + cost.pair_flops * load.pairs + cost.row_flops * rows
-    weights = cost.weight_bytes + cost.embedding_bytes * tokens
+    computed, rows = padded(cost, tokens), load.rows if last else 0
+    flops = cost.token_flops * computed + cost.pair_flops * load.pairs + cost.row_flops * rows
+    weights = cost.weight_bytes + cost.embedding_bytes * computed
     if cost.experts > 0.0:
-        weights += cost.expert_bytes * cost.experts * (1.0 - math.exp(tokens * cost.log_miss))
+        weights += cost.expert_bytes * cost.experts * (1.0 - math.exp(computed * cost.log_miss))
     if rows > 0:
         weights += cost.row_bytes
     flop_rate, kv_rate = cost.flop_rate * speed.flops, cost.byte_rate * speed.kv
     reading = weights / (cost.byte_rate * speed.weights) + cost.kv_bytes * (load.prefix + tokens) / kv_rate
-    fixed = cost.overhead_s + cost.exchange_s + cost.exchange_token_s * tokens
+    fixed = cost.overhead_s + cost.exchange_s + cost.exchange_token_s * computed
     return Line(flops / flop_rate, cost.pair_flops / flop_rate, reading, cost.kv_bytes / kv_rate, fixed)
 
 

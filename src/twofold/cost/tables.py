@@ -13,6 +13,7 @@ from twofold.cost.operators import is_profile_folder, read_operators
 from twofold.cost.profile_file import is_profile, read_profile
 from twofold.cost.roofline import Roofline
 from twofold.cost.rows import Row, grouped, of_engine, read_rows
+from twofold.cost.silicon.silicon import Silicon, is_silicon, read_silicon
 from twofold.cost.step_tables import is_step_folder, read_steps
 from twofold.errors import SpecError
 from twofold.spec import catalog
@@ -30,8 +31,10 @@ LARGEST_BATCH, NODE = 8, 8
 LEAST_PROMPT_TOKENS = 1024
 
 
-def read_costs(path: str | Path, engine: str | None = None, roofline: Roofline | None = None) -> Fitted | Measured:
-    """The cost model of a file or folder; ``engine`` chooses among those of a file that has several.
+def read_costs(
+    path: str | Path, engine: str | None = None, roofline: Roofline | None = None
+) -> Fitted | Measured | Silicon:
+    """The cost model of a file or folder, or of ``silicon:ENGINE``; ``engine`` chooses among those of a file.
 
     ``roofline`` says what the file does not. Raises SpecError for one of no form, and for a bad cell.
     """
@@ -39,8 +42,10 @@ def read_costs(path: str | Path, engine: str | None = None, roofline: Roofline |
     settings = roofline or Roofline()
     if is_step_folder(file):
         return read_steps(file, engine, settings)
-    if engine is not None and (is_profile(file) or is_profile_folder(file)):
+    if engine is not None and (is_silicon(file) or is_profile(file) or is_profile_folder(file)):
         raise SpecError("cost.engine", engine, f"{file.name} is of one engine: leave it out")
+    if is_silicon(file):
+        return read_silicon(file, settings)
     if is_profile_folder(file):
         return read_operators(file, settings)
     return read_profile(file, settings) if is_profile(file) else _read_table(file, engine, settings)
@@ -58,6 +63,9 @@ def _read_table(file: Path, engine: str | None, roofline: Roofline) -> Fitted:
     else:
         accepted = f"accepted: {', '.join(COEFFICIENTS)}, c_ms; or {', '.join((*MEASUREMENTS, *TIMES))}"
         raise SpecError(f"{file.name}, columns", sorted(columns), accepted)
+    if roofline.graph_tokens:
+        whole = f"the steps of {file.name} are whole, padding included: leave it out"
+        raise SpecError("cost.graph_tokens", roofline.graph_tokens, whole)
     return Fitted(file.name, found, roofline)
 
 

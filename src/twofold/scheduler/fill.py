@@ -16,7 +16,7 @@ from twofold.scheduler.state import NONE, STARTED, Scheduler
 def step_load(s: Scheduler, k: int) -> Load:
     """The sums of step ``k`` as the cost model takes them."""
     step = s.steps[k]
-    return Load(step.decodes, step.context, step.prompt_tokens, step.pairs, step.prefix, step.rows)
+    return Load(step.decodes, step.context, step.prompt_tokens, step.pairs, step.prefix, step.rows, step.longest)
 
 
 @compiled
@@ -28,6 +28,7 @@ def add_decode(s: Scheduler, k: int, slot: int) -> None:
     step.decodes += 1
     step.rows += 1
     step.context += request.context
+    step.longest = max(step.longest, request.context)
     request.in_flight = 1
 
 
@@ -85,6 +86,7 @@ def _tokens_in_time(s: Scheduler, r: int, k: int, slot: int) -> int:
             load.pairs + chunk_pairs(start, middle),
             load.prefix + start,
             load.rows + 1,
+            load.longest,
         )
         if step_seconds(s.costs[r], longer, full_speed()) <= s.replicas[r].budget_s:
             low = middle

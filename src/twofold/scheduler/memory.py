@@ -59,7 +59,7 @@ def reusable(s: Scheduler, r: int, slot: int, tier: int, start: int) -> int:
 
 @compiled
 def _recompute_seconds(s: Scheduler, r: int, start: int, tokens: int) -> float:
-    load = Load(0, 0, tokens, chunk_pairs(start, tokens), start, 0)
+    load = Load(0, 0, tokens, chunk_pairs(start, tokens), start, 0, 0)
     return step_seconds(s.costs[r], load, full_speed())
 
 

@@ -117,6 +117,7 @@ STEP = np.dtype(
         ("pairs", "i8"),
         ("prefix", "i8"),
         ("rows", "i8"),
+        ("longest", "i8"),
         ("prompts", "i8"),
     ],
     align=True,

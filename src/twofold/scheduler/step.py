@@ -11,7 +11,7 @@ from twofold.scheduler.state import CUSTOM, DECODING, LOADING, STARTED, UNLIMITE
 def clear_step(s: Scheduler, k: int) -> None:
     """Empty step ``k``."""
     step = s.steps[k]
-    step.items = step.decodes = step.context = step.prompts = 0
+    step.items = step.decodes = step.context = step.longest = step.prompts = 0
     step.prompt_tokens = step.pairs = step.prefix = step.rows = 0
 
 

@@ -41,23 +41,27 @@ SOURCES = (
     Source("vllm", "vllm_runs/*", "vllm_set", each=True),
     Source("h100", "silicon", "end_to_end"),
     Source("h200", "silicon", "h200"),
+    Source("kernels.h100", "silicon", "kernels_end_to_end"),
+    Source("kernels.h200", "silicon", "kernels_h200"),
     Source("distserve", "distserve", "attainment"),
     Source("splitwise", "splitwise/perf_model.csv", "splitwise"),
 )
 
 
+def known_sets() -> str:
+    """What a data folder may have, in words."""
+    needed = sorted({source.needs for source in SOURCES})
+    return f"{', '.join(needed[:-1])} or {needed[-1]}"
+
+
 def validate(data: Path, only: str | None = None, progress: Progress | None = None) -> Report:
     """Predict every set below the folder ``data``, or those whose id begins with ``only``.
 
-    One that is not at hand, or that cannot be predicted, is named with the reason. SpecError when no id begins so, or
-    the folder is missing.
+    One that is not at hand, or that cannot be predicted, is named with the reason. SpecError when no id begins so, and
+    for a folder that has none of the sets.
     """
-    if not data.is_dir():
-        raise SpecError(
-            "--data",
-            str(data),
-            "accepted: a folder with measured sets, as docs/accuracy.md names them (or TWOFOLD_DATA); or use --own",
-        )
+    if not any(source.paths(data) for source in SOURCES):
+        raise SpecError("--data", str(data), f"accepted: a folder with {known_sets()}")
     wanted, skipped = _wanted(data, only)
     sets = []
     for count, (source, name, path) in enumerate(wanted):

@@ -1,13 +1,14 @@
 """Served H100 deployments in a closed loop, predicted from tables of whole steps."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.cost.graphs import LARGEST
 from twofold.cost.measured import Measured
 from twofold.cost.roofline import Roofline
 from twofold.cost.step_tables import read_steps
@@ -18,6 +19,7 @@ from twofold.spec.model import Model
 from twofold.spec.notation import parse_deployment
 from twofold.spec.workload import Workload
 from twofold.validate.evidence import Line, MeasuredSet, cloud, mean_absolute, relative
+from twofold.validate.host_fit import Host, fitted_host
 from twofold.validate.served import Served, read_served
 
 Floats = NDArray[np.float64]
@@ -28,54 +30,72 @@ FILLINGS = (
     "chunked=2048",
     "chunked=8192",
     "mixed,prefill-tokens=2048",
+    "mixed,prefill-tokens=1",
     "prefill-first,prefill-tokens=8192",
 )
-"""Ways to fill a step that the three engines know; which one a run had, nobody wrote down."""
+"""Ways to fill a step that the three engines know; which one a run had, nobody wrote down. A cap of one token on the
+prompts of a step means one prompt, whole: clients are served one after the other before they reach the engine."""
 ROUNDS, STEADY_ROUNDS = (0, 5, 10), 5
 """Requests of a run for each that is under way: all measured, or (0) those after the first round."""
 FITTED_OF = 4
 """Every so many runs one is fitted on and not reported."""
 EMPTY = (0, 1)
 """Seats of a batch that stay empty: with as many clients as seats, one less makes a client wait all the time."""
-PROBE_S, PROBE_SEQUENCE_S, MOST_SEQUENCES = 1e-3, 1e-5, 1024
+EQUAL = (1.0,)
+"""The least that prompts and outputs are of the length given, as a share: drawn from there to all of it."""
+OVERLAPPED = ("sglang", "trtllm")
+"""Engines that plan a step while the one before it runs by default; the vLLM of these runs (0.12) does not."""
+GRAPH_TOKENS = {"vllm": LARGEST}
+"""CUDA graphs by engine: the largest size by default, where the sizes are those of ``cost.graphs``."""
+TITLE = "H100 end to end, dense models, aggregated"
 RULE = (
-    "Aggregated runs of dense models that there are step tables for, in a closed loop of the concurrency given; runs "
+    "Aggregated runs of dense models that there are {} tables for, in a closed loop of the concurrency given; runs "
     "with a TPOT above 100 ms are sick and left out. For each engine, model and dtype every fourth run chooses how a "
     "step is filled, how many rounds of requests count and whether all seats are used (nobody wrote these down), and "
-    "seconds of the host a step and a sequence, which kernel tables lack; the others are reported."
+    "what kernel tables lack: seconds a step, a sequence, a step with prompts, a prompt token and before a first "
+    "token; the others are reported."
 )
 
 
 @dataclass(frozen=True)
 class Setting:
     """What is fitted: how a step is filled, how many rounds of requests clients make (0: only steady ones count), how
-    many of the seats of a batch stay empty, and seconds of the host: a step, and a sequence in it."""
+    many of the seats of a batch stay empty, the ``least`` share of the given lengths that requests have, and the
+    seconds of the host."""
 
     filling: str
     rounds: int
-    empty: int
-    step_s: float = 0.0
-    sequence_s: float = 0.0
+    empty: int = 0
+    least: float = 1.0
+    host: Host = field(default_factory=Host)
 
     def __str__(self) -> str:
         counted = f"{self.rounds} rounds" if self.rounds else "later rounds only"
-        host = f"host {1e3 * self.step_s:.2f} ms a step and {1e6 * self.sequence_s:.0f} us a sequence"
         seats = ", one seat less than given" if self.empty else ""
-        return f"{self.filling}, {counted}{seats}, {host}"
+        lengths = f", lengths from {self.least:.0%} of those given" if self.least < 1.0 else ""
+        return f"{self.filling}, {counted}{seats}{lengths}, {self.host}"
 
-    def host_on(self, cost: Measured) -> Measured:
-        """The cost model with the seconds of the host."""
-        if self.sequence_s == 0.0:
-            return cost.with_host(step_s=self.step_s)
-        points = tuple((float(count), count * self.sequence_s) for count in (1, MOST_SEQUENCES))
-        rows = {key: replace(row, sequences=points) for key, row in cost.rows.items()}
-        return replace(cost, rows=rows).with_host(step_s=self.step_s)
+
+Costs = Callable[[str, Sequence[Served]], Measured]
+"""The cost model of an engine, for these runs of it."""
 
 
 def predict(name: str, folder: Path) -> MeasuredSet:
     """Read and predict the runs of ``folder``."""
+
+    def cost_of(engine: str, runs: Sequence[Served]) -> Measured:
+        return read_steps(folder, engine, Roofline(graph_tokens=GRAPH_TOKENS.get(engine, 0)))
+
+    return predict_with(cost_of, name, folder, TITLE, RULE.format("step"))
+
+
+def predict_with(
+    cost_of: Costs, name: str, folder: Path, title: str, rule: str, least: Sequence[float] = EQUAL
+) -> MeasuredSet:
+    """Read and predict those runs of ``folder`` that the cost models know."""
     runs = read_served(folder / FILE)
-    costs = {engine: read_steps(folder, engine, Roofline()) for engine in sorted({run.engine for run in runs})}
+    engines = sorted({run.engine for run in runs})
+    costs = {engine: cost_of(engine, [run for run in runs if run.engine == engine]) for engine in engines}
     by_kind: dict[str, list[Served]] = {}
     for run in runs:
         if _known(costs[run.engine], run):
@@ -88,7 +108,7 @@ def predict(name: str, folder: Path) -> MeasuredSet:
     settings: list[str] = []
     for kind, group in sorted(by_kind.items()):
         cost = costs[group[0].engine]
-        setting = fitted(group[::FITTED_OF], cost)
+        setting = fitted(group[::FITTED_OF], cost, least)
         others = [run for index, run in enumerate(group) if index % FITTED_OF]
         predicted = np.array([served_times(run, setting, cost) for run in others])
         settings.append(f"{kind}: {setting}.")
@@ -101,61 +121,64 @@ def predict(name: str, folder: Path) -> MeasuredSet:
         cloud("TTFT of each run", "s", everything[:, 0], [run.ttft_s for run in held], kinds),
         cloud("TPOT of each run", "s", everything[:, 1], [run.tpot_s for run in held], kinds),
     )
-    return MeasuredSet(
-        name, "H100 end to end, dense models, aggregated", RULE, tuple(lines), clouds, _reasons(settings)
-    )
+    return MeasuredSet(name, title, rule, tuple(lines), clouds, _reasons(settings))
 
 
-def fitted(runs: Sequence[Served], cost: Measured) -> Setting:
-    """The filling and rounds with the least error in TTFT, each with the host seconds that its TPOTs ask for."""
-    settings = [Setting(*chosen) for chosen in product(FILLINGS, ROUNDS, EMPTY)]
-    tried = [_with_host(setting, runs, cost) for setting in settings]
-    return min(tried, key=lambda each: each[1])[0]
+def fitted(runs: Sequence[Served], cost: Measured, least: Sequence[float] = EQUAL) -> Setting:
+    """The setting of least error in TTFT, each with the host seconds that its times ask for.
+
+    Filling, rounds and lengths are chosen first, with all seats used, then how many of them stay empty.
+    """
+    settings = (Setting(filling, rounds, least=share) for filling, rounds, share in product(FILLINGS, ROUNDS, least))
+    first = _best(settings, runs, cost)
+    best = _best((replace(first, empty=seats) for seats in EMPTY), runs, cost)
+    return replace(best, host=_host(best, runs, cost))
 
 
-def _with_host(setting: Setting, runs: Sequence[Served], cost: Measured) -> tuple[Setting, float]:
-    """The setting with the host seconds of least relative squares in TPOT, and its mean error in TTFT."""
+def _best(settings: Iterable[Setting], runs: Sequence[Served], cost: Measured) -> Setting:
+    measured = np.array([run.ttft_s for run in runs])
+    tried = [replace(setting, host=_host(setting, runs, cost)) for setting in settings]
+    errors = [np.abs(relative(_times(each, runs, cost)[:, 0], measured)).mean() for each in tried]
+    return tried[int(np.argmin(errors))]
+
+
+def _host(setting: Setting, runs: Sequence[Served], cost: Measured) -> Host:
+    """The host seconds of a setting, looked for around those that it has."""
     measured = np.array([(run.ttft_s, run.tpot_s) for run in runs])
-    bare, step, sequence = (
-        np.array([served_times(run, probe, cost) for run in runs])
-        for probe in (setting, replace(setting, step_s=PROBE_S), replace(setting, sequence_s=PROBE_SEQUENCE_S))
-    )
-    slopes = np.stack([(step - bare) / PROBE_S, (sequence - bare) / PROBE_SEQUENCE_S], axis=2)
-    terms = slopes[:, 1, :] / measured[:, 1, None]
-    host = _not_negative(terms, (measured[:, 1] - bare[:, 1]) / measured[:, 1])
-    error = np.abs(relative(bare[:, 0] + slopes[:, 0, :] @ host, measured[:, 0])).mean()
-    return replace(setting, step_s=float(host[0]), sequence_s=float(host[1])), float(error)
+    return fitted_host(lambda host: _times(replace(setting, host=host), runs, cost), measured, setting.host)
 
 
-def _not_negative(terms: Floats, wanted: Floats) -> Floats:
-    """Least squares of two terms, neither negative: one alone where both would not be. float64[2]."""
-    both, *_ = np.linalg.lstsq(terms, wanted, rcond=None)
-    if (both >= 0.0).all():
-        return np.asarray(both)
-    alone = np.maximum(0.0, (terms.T @ wanted) / (terms**2).sum(axis=0))
-    errors = [float(((terms[:, one] * alone[one] - wanted) ** 2).sum()) for one in (0, 1)]
-    return np.asarray(alone * (np.arange(2) == int(np.argmin(errors))))
+def _times(setting: Setting, runs: Sequence[Served], cost: Measured) -> Floats:
+    """TTFT and TPOT of each run, float64[runs, 2]."""
+    return np.array([served_times(run, setting, cost) for run in runs])
 
 
 def served_times(run: Served, setting: Setting, cost: Measured) -> tuple[float, float]:
     """Mean TTFT and mean TPOT of a run, seconds, predicted."""
     count = run.concurrency * (setting.rounds or STEADY_ROUNDS)
-    workload = Workload("closed loop", np.zeros(count), np.full(count, run.prompt), np.full(count, run.output))
+    drawn = np.random.default_rng(0)
+    prompts, outputs = (
+        drawn.integers(round(setting.least * most), most, count, endpoint=True).astype(np.int32)
+        for most in (run.prompt, run.output)
+    )
+    workload = Workload("closed loop", np.zeros(count), prompts, outputs)
     text = f"1B,tp{run.tp},{setting.filling},batch={run.batch - setting.empty}"
-    deployment = parse_deployment(text, model=_spec(run), device=run.device)
-    result = simulate(workload, deployment, roofline=setting.host_on(cost), concurrency=run.concurrency)
+    text += ",async" if run.engine in OVERLAPPED else ""
+    deployment = parse_deployment(text, model=spec_of(run), device=run.device)
+    result = simulate(workload, deployment, roofline=setting.host.on(cost), concurrency=run.concurrency)
     steady = slice(0 if setting.rounds else run.concurrency, None)
-    return float(result.ttft_s[steady].mean()), float(result.tpot_s[steady].mean())
+    return float(result.ttft_s[steady].mean()) + setting.host.first_s, float(result.tpot_s[steady].mean())
 
 
-def _spec(run: Served) -> Model:
+def spec_of(run: Served) -> Model:
+    """The model of a run in its dtype, which is taken to be that of its KV cache too."""
     model = catalog.model(run.model)
     return model if run.dtype == "bf16" else model.replaced(weight_dtype=run.dtype, kv_dtype=run.dtype)
 
 
 def _known(cost: Measured, run: Served) -> bool:
     try:
-        return cost.knows(_spec(run), catalog.device(run.device), run.tp)
+        return cost.knows(spec_of(run), catalog.device(run.device), run.tp)
     except SpecError:
         return False
 
@@ -171,9 +194,12 @@ def _lines(kind: str, runs: Sequence[Served], predicted: Floats, goals: bool) ->
 def _reasons(settings: Sequence[str]) -> tuple[str, ...]:
     return (
         "What was fitted: " + " ".join(settings),
-        "TTFT in a closed loop of equal requests is decided by which of them stay in step: all that end together are "
-        "prefilled together. How far clients were apart, how many rounds they made and whether the first one counts "
-        "was not written down. TensorRT-LLM's TTFTs of Llama-3.1-8B grow with the length of the output (191, 318 and "
-        "550 ms at 128, 256 and 512 tokens with 8 clients): by the life of a request over the number of clients, as if "
-        "one seat of the batch were always empty.",
+        "TTFT in a closed loop of equal requests is decided by which of them stay in step. How far clients were apart, "
+        "how many rounds they made and whether the first one counts was not written down. Most runs look as if prompts "
+        "came one by one: as many are computed before a client's own whether they have 1,024 or 4,096 tokens.",
+        "TensorRT-LLM's TTFTs of Llama-3.1-8B grow with the length of the output (191, 318 and 550 ms at 128, 256 and "
+        "512 tokens with 8 clients): by the life of a request over the number of clients, as if one seat of the batch "
+        "were always empty. On 4 and 8 devices with 64 clients and more they are two to eight times those predicted: "
+        "no more than about 9,000 tokens or 35 requests a second come out, however many devices there are. Something "
+        "before or behind the engine is at its limit there, which is not predicted.",
     )

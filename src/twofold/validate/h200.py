@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.cost.contract import CostModel
-from twofold.cost.measured import Measured
+from twofold.cost.measured import ENDLESS, Measured
 from twofold.cost.roofline import Roofline, step_seconds
 from twofold.cost.step_tables import read_steps
 from twofold.errors import SpecError
@@ -20,25 +20,33 @@ Floats = NDArray[np.float64]
 PREFILL, DECODE = "h200_llama8b_fp8_prefill_measured.csv", "h200_llama8b_fp8_decode_measured.csv"
 ENGINE, DEVICE, MODEL = "vllm", "H200", "Llama-3.1-8B"
 PREFILL_GOAL, DECODE_GOAL = 0.08, 0.05
-MOST_SEQUENCES = 256
-"""The table's largest batch: what is beyond it was not measured."""
 PEER = "AIConfigurator's kernels alone: 0.74-0.95 of measured"
 BATCH = "batch(derived=kv_usage*945029/ctx)"
 MILLI = 1e-3
+MOST_SEQUENCES = 1024
+"""vLLM's own limit: a larger batch is derived, but cannot have run."""
+TITLE = "H200, Llama-3.1-8B FP8, points"
 RULE = (
-    "Steps of vLLM's FP8 table with the decode attention of the BF16 one (the runs keep KV in BF16); the host's part "
-    "of a step, constant and a token (prefill) or a sequence (decode), fitted to every other point and reported on the "
-    "rest. Decode points of more than 256 sequences are left out, which the table does not reach."
+    "the host's part of a step, constant and a token (prefill) or a sequence (decode), fitted to every other point and "
+    "reported on the rest. Decode points of more than {:g} sequences are left out, which {} not reach."
 )
 
 
 def predict(name: str, folder: Path) -> MeasuredSet:
     """Read and predict the points of ``folder``."""
     costs = _with_wide_kv(read_steps(folder, ENGINE, Roofline()))
+    rule = f"Steps of vLLM's FP8 table with the decode attention of the BF16 one (the runs keep KV in BF16); {RULE}"
+    return predict_with(costs, name, folder, TITLE, rule)
+
+
+def predict_with(costs: CostModel, name: str, folder: Path, title: str, rule: str) -> MeasuredSet:
+    """Read and predict the points of ``folder`` with these step times, which have no host in them."""
     model = catalog.model(MODEL).replaced(weight_dtype="fp8")
+    most = (costs.reach(model, catalog.device(DEVICE)) or ENDLESS).decodes
+    said = rule.format(min(most, MOST_SEQUENCES), "the table does" if most < MOST_SEQUENCES else "vLLM's steps do")
     prompts = _rows(folder / PREFILL, ("isl", "measured_ttft_ms"))
     decodes = _rows(folder / DECODE, (BATCH, "context", "measured_itl_ms"))
-    decodes = decodes[decodes[:, 0] <= MOST_SEQUENCES]
+    decodes = decodes[decodes[:, 0] <= min(most, MOST_SEQUENCES)]
     alone = np.array([_seconds(costs, model, prompt=int(tokens)) for tokens, _ in prompts])
     steps = np.array([_seconds(costs, model, batch=int(n), context=int(c)) for n, c, _ in decodes])
     ttft, held_ttft = _with_host(alone, prompts[:, 0], MILLI * prompts[:, 1])
@@ -58,7 +66,7 @@ def predict(name: str, folder: Path) -> MeasuredSet:
         f"{np.abs(relative(itl, held_itl)).max():.0%}. The batch of a decode point is not measured but derived from "
         "the share of KV in use, a mean over a run in which requests come and go.",
     )
-    return MeasuredSet(name, "H200, Llama-3.1-8B FP8, points", RULE, lines, clouds, reasons)
+    return MeasuredSet(name, title, said, lines, clouds, reasons)
 
 
 def _with_wide_kv(costs: Measured) -> Measured:

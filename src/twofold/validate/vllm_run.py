@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.cost.graphs import default_graph_tokens
 from twofold.errors import SpecError
 from twofold.spec.workload import Workload
 
@@ -69,6 +70,12 @@ class VllmRun:
         """KV tokens of an instance, if the run tells: its blocks but one, which vLLM keeps for itself."""
         blocks = self.meta.get("kv_cache", {}).get("num_gpu_blocks")
         return None if blocks is None else (int(blocks) - 1) * self.block_tokens
+
+    @property
+    def graph_tokens(self) -> int:
+        """Tokens of the largest CUDA graph: vLLM's default for the run's sequences; 0 where it was told to use none."""
+        engine = self.meta.get("engine_kwargs", {})
+        return 0 if engine.get("enforce_eager") else default_graph_tokens(int(engine.get("max_num_seqs") or 256))
 
     def crowded_steps(self, budget: int) -> int:
         """Plans that admitted whole prompts, and began one more, of more tokens than a step takes.

@@ -27,15 +27,16 @@ STATISTICS = {"Mean": None, "Median": 50.0, "P90": 90.0, "P95": 95.0, "P99": 99.
 LONGEST_STEP_S, HALVINGS = 0.01, 20
 RULE = (
     "vLLM's own settings as the run reports them (budget, sequences, KV blocks, asynchronous scheduling, prefix "
-    "cache), its defaults where it does not; step times from the operator profile of the card. First with the "
-    "profile alone, on all requests. Then with seconds of the host a step, fitted to the mean TPOT of every other "
-    "request, on the requests that were left out."
+    "cache), its defaults where it does not, CUDA graphs among them; step times from the operator profile of the card. "
+    "First with the profile alone, on all requests. Then with seconds of the host a step, fitted to the mean TPOT of "
+    "every other request, on the requests that were left out."
 )
 
 
 def predict(name: str, folder: Path) -> MeasuredSet:
     """Read and predict the run of ``folder``."""
-    run, costs = read_vllm_run(folder), read_operators(folder / "profile", Roofline())
+    run = read_vllm_run(folder)
+    costs = read_operators(folder / "profile", Roofline(graph_tokens=run.graph_tokens))
     deployment = as_deployed(run, costs)
     peers = _peers(folder / "validation" / "summary.txt")
     goals = GOALS.get(_device(costs), (None, None, None))
@@ -57,7 +58,7 @@ def predict(name: str, folder: Path) -> MeasuredSet:
             cloud("TTFT of each request", "s", fitted.ttft_s[kept], run.ttft_s[kept], "held out"),
             cloud("TPOT of each request", "s", fitted.tpot_s[kept], run.tpot_s[kept], "held out"),
         ),
-        _reasons(run, budget),
+        _reasons(run, budget, next(iter(costs.rows.values())).longest_share),
     )
 
 
@@ -152,7 +153,7 @@ def _peers(path: Path) -> dict[str, str]:
     return {what: f"LLMServingSim {error} %" for what, error in found}
 
 
-def _reasons(run: VllmRun, budget: int) -> tuple[str, ...]:
+def _reasons(run: VllmRun, budget: int, longest_share: float) -> tuple[str, ...]:
     reasons = []
     crowded = run.crowded_steps(budget)
     if crowded:
@@ -167,8 +168,10 @@ def _reasons(run: VllmRun, budget: int) -> tuple[str, ...]:
             "The capacity predicted is what the weights leave. vLLM also keeps activations, graphs and the runtime's "
             "own memory out of it; the prediction of the run takes the reported blocks."
         )
-    reasons.append(
-        "Attention of decodes was profiled with contexts of one length. A step waits for the longest of uneven ones, "
-        "which the mean context does not tell; the seconds of the host that are fitted stand for it too."
-    )
+    uneven = "Decodes were profiled with contexts of one length; attention waits for the longest of uneven ones. "
+    if longest_share:
+        uneven += f"How far, the profile tells: {100 * longest_share:.1f} % of the way from the mean to the longest."
+    else:
+        uneven += "How far, this profile does not tell; the seconds of the host that are fitted stand for it too."
+    reasons.append(uneven)
     return tuple(reasons)
