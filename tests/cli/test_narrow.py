@@ -77,7 +77,7 @@ def test_it_fits_or_cannot_be_narrower(widths: list[int], room: int, spare: set[
 def run(deployment: str) -> dict[str, Any]:
     spread = {"p50": 1.2345, "p99": 123.456}
     latencies = dict.fromkeys(("ttft_s", "tpot_s", "tbt_s", "e2e_s"), spread)
-    rest = {"deployment": deployment, "devices": 16, "throughput_tokens_s": 54321.0, "cost_usd": 123.0}
+    rest = {"deployment": deployment, "devices": 16, "throughput_tokens_s": 54321.0, "cost_usd": 123.0, "band": None}
     return {**rest, **latencies, "attainment": 0.93}
 
 

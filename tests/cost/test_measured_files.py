@@ -113,6 +113,8 @@ def test_what_is_written_is_what_is_read(tmp_path):
         ({"prompt_attention": []}, "prompt_attention"),
         ({"dtype": "fp8"}, r"dtype.*bf16"),
         ({"splits": [{"prefill_units": 1, "decode_units": 1, "prompt_speed": 1.5, "decode_speed": 1}]}, "prompt_speed"),
+        ({"wake": [[0.5, 0.01], [0.1, 0.02]]}, "wake: .*ascending"),
+        ({"wake": [[0.1 * i, 0.01] for i in range(9)]}, "wake"),
         ({"splits": [divided(80, 52), divided(80, 52)]}, r"splits\[1\]: '80:52'.*once"),
         ({"splits": [divided(100, 32), divided(80, 53)]}, r"splits\[1\]: '80:53'.*132 units of H100"),
         ({"speed": 3}, "speed"),

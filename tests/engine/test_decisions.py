@@ -142,6 +142,11 @@ def test_a_start_that_makes_no_scheduler_is_refused(example, fields):
         replay([example[0] | fields, *example[1:]])
 
 
+def test_a_start_of_several_replicas_is_refused(example):
+    with pytest.raises(SpecError, match="one replica"):
+        replay([example[0] | {"group": example[0]["group"] | {"count": 3600}}, *example[1:]])
+
+
 def test_the_start_makes_the_same_scheduler_again(example):
     origin = Origin.read(json.loads(json.dumps(example[0])))
     assert origin.fields() == {name: example[0][name] for name in origin.fields()}

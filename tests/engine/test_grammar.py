@@ -23,6 +23,16 @@ SCHEMA = {
 }
 
 
+def test_what_takes_seconds_to_follow_allows_nothing():
+    matcher = GRAMMARS.matcher(Grammar.regex("(a{1000}){900}"))
+    letters = 0
+    while len(allowed(matcher)):
+        assert matcher.advance(BACKEND.token_to_id("a"))
+        letters += 1
+    assert letters <= 1
+    assert not matcher.complete()
+
+
 def allowed(matcher):
     words = np.zeros(GRAMMARS.words, np.int32)
     matcher.allow(words)

@@ -33,11 +33,20 @@ def expected(point: Point) -> float:
     return layers + output_matrix(point.rows)
 
 
+def waking(pause: float) -> float:
+    """Seconds that a step takes more after a pause."""
+    return 0.03 if pause > 0.1 else 0.0
+
+
 class Timed:
     """Keeps the time; ``steps`` counts the steps that it ran."""
 
     def __init__(self) -> None:
-        self.now, self.steps = 0.0, 0
+        self.now, self.steps, self.paused = 0.0, 0, 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.paused = seconds
 
     def clock(self) -> float:
         return self.now
@@ -47,6 +56,8 @@ class Timed:
 
     def layers(self, hidden: Tensor, batch: Batch, pool: Any, first: int, last: int) -> Tensor:
         self.steps += 1
+        self.now += waking(self.paused)
+        self.paused = 0.0
         ends, contexts, many = batch.starts.tolist(), batch.contexts.tolist(), batch.decodes
         chunks = [(ends[i + 1] - ends[i], contexts[i] - ends[i + 1] + ends[i]) for i in range(many, len(contexts))]
         self.now += dense_and_attention(many, sum(contexts[:many]) - many, chunks)

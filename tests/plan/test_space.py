@@ -1,5 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
+from twofold.cost.grids import Straight
+from twofold.cost.measured import Key, Measured, Split, Tables
+from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 from twofold.plan.resources import parse_resources, price_of, watts_of
 from twofold.plan.space import Space
@@ -40,6 +45,22 @@ def test_every_policy_and_every_sharing_is_tried():
     texts = {str(deployment) for deployment in found}
     assert {"4B,chunked=512", "2P2D", "1P + 1D + 2B,chunked=512"} <= texts
     assert {"2P2D True", "2P2D False"} <= {label(deployment) for deployment in found}
+
+
+def test_where_splits_were_measured_no_others_are_tried():
+    straight = Straight(1.0, 1e-3, 1e-6)
+    tables = Tables(((1.0, 1e-2), (512.0, 4e-2)), (straight,), (straight,))
+
+    def splits(*measured: Split) -> set[str | None]:
+        rows = {Key("Llama-3-8B", "H100", tp, "bf16"): replace(tables, splits=measured) for tp in (1, 2)}
+        found = space("llama-3-8b", "2xH100", roofline=Measured("own.json", rows, Roofline()))
+        return {group.split for each in found for group in each.groups if group.policy == "multiplexed"}
+
+    fixed = {split for split in splits() if split and ":" in split}
+    assert len(splits()) > len(fixed) > 1
+    known = min(fixed)
+    prefill, decode = map(int, known.split(":"))
+    assert splits(Split(prefill, decode, 0.6, 0.9)) == {known}
 
 
 def test_one_device_has_no_disaggregation():

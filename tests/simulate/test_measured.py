@@ -23,6 +23,7 @@ TABLES = Tables(
         np.array([1.0, 8.0]), np.array([100.0, 900.0]), np.array([[2e-3, 4e-3], [3e-3, 9e-3]]), np.array([1e-6, 2e-6])
     ),
     longest_share=0.25,
+    wake=((0.05, 5e-3), (1.0, 40e-3)),
     splits=(Split(80, 52, 0.6, 0.9, 1.2, 1.5),),
 )
 ROWS = {Key("Llama-3-8B", "H100", tp, "bf16"): TABLES for tp in (1, 2)}
@@ -51,6 +52,19 @@ def test_a_batch_with_one_long_context_is_slower_than_an_even_one():
     slow, fast = (simulate(workload, deployed("1B,mixed"), roofline=costs) for costs in (OWN, even))
     further = np.interp(4, [1, 8], [1e-6, 5e-6]) * 0.25 * (1200 - lengths.mean())
     np.testing.assert_allclose(slow.tpot_s - fast.tpot_s, further, rtol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["1B,mixed", "1B,chunked=256", "1B,multiplexed=80:52"])
+def test_the_first_step_after_a_pause_takes_more(text):
+    """Only that one: nothing of it is in the tokens that follow, nor in a prompt that finds the replica at work."""
+    even = Measured("even.json", {key: replace(row, wake=()) for key, row in ROWS.items()}, OWN.roofline)
+    arrivals = np.array([0.0, 0.5, 3.0, 3.0])
+    workload = Workload("pauses", arrivals, np.full(4, 200, np.int32), np.full(4, 4, np.int32))
+    slow, fast = (simulate(workload, deployed(text), roofline=costs) for costs in (OWN, even))
+    idle = arrivals[1] - (arrivals[0] + slow.e2e_s[0])
+    more = [0.0, np.interp(idle, [0.05, 1.0], [5e-3, 40e-3]), 40e-3, 40e-3]
+    np.testing.assert_allclose(slow.ttft_s - fast.ttft_s, more, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(slow.tpot_s, fast.tpot_s, rtol=1e-9)
 
 
 def test_a_split_that_was_not_measured_is_refused():

@@ -39,6 +39,9 @@ def test_an_id_that_nothing_begins_with_and_folders_without_a_set_are_one_line(t
 def test_a_set_that_cannot_be_read_is_skipped_with_the_reason(tmp_path):
     (tmp_path / "vllm_runs" / "empty").mkdir(parents=True)
     assert "cannot be read" in validate(tmp_path, "vllm").skipped["vllm.empty"]
+    (tmp_path / "splitwise").mkdir()
+    (tmp_path / "splitwise" / "perf_model.csv").write_text("")
+    assert "Splitwise's columns" in validate(tmp_path, "splitwise").skipped["splitwise"]
 
 
 def test_the_page_is_what_the_command_writes(data):

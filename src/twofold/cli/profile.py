@@ -77,9 +77,10 @@ def screen(found: "Profile", loaded: "Loaded", out: Path) -> str:
     prompt = max((point for point in found.fitted if point.kind == "prompt"), key=lambda point: point.tokens)
     decode = min(point for point in found.fitted if point.kind == "decode")
     splits = (f"{each.prefill}:{each.decode}" for each in found.splits)
+    rounds = "1 round" if found.rounds == 1 else f"{found.rounds} rounds"
     lines = {
         "Model": f"{loaded.name}, {loaded.model.weight_dtype}",
-        "Measured": f"{len(found.fitted)} steps in {found.rounds} rounds; they vary by {percent(found.spread)}",
+        "Measured": f"{len(found.fitted)} steps in {rounds}; they vary by {percent(found.spread)}",
         "Error": f"{', '.join(errors)} on {len(found.held_out)} steps held out",
         "Prompt": f"{number(prompt.tokens / found.fitted[prompt])} tokens/s at {prompt.tokens:,} tokens",
         "Decode": f"{milliseconds(found.fit.seconds(Point(1, decode.context)))} ms a token at {decode.context} tokens",

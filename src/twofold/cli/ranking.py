@@ -93,8 +93,8 @@ def ranking(rows: Sequence[Mapping[str, Any]], top: int, objective: str = "goodp
             number(row["usd_per_hour"]),
             number(row["watts"] / 1e3),
             row["limit"],
-            _ranks(row["swaps_with"], row["low_req_s"] is not None),
-            *([_ranks(row["not_told_from"], row["cost_error"] is not None)] if doubted else []),
+            _ranks(row["swaps_with"], row["low_req_s"] is not None, top),
+            *([_ranks(row["not_told_from"], row["cost_error"] is not None, top)] if doubted else []),
             bar(row["goodput_req_s"] / most, 12),
         )
         for rank, row in enumerate(rows[:top], 1)
@@ -105,8 +105,11 @@ def ranking(rows: Sequence[Mapping[str, Any]], top: int, objective: str = "goodp
     return table(head, lines, left=[place for place, name in enumerate(head) if name in words])
 
 
-def _ranks(ranks: Sequence[int], known: bool) -> str:
-    return ", ".join(map(str, ranks)) or ("none" if known else ABSENT)
+def _ranks(ranks: Sequence[int], known: bool, top: int) -> str:
+    """The ranks that are shown, and how many are not."""
+    shown = [str(rank) for rank in ranks if rank <= top]
+    more = [f"{len(ranks) - len(shown)} below"] if len(shown) < len(ranks) else []
+    return ", ".join(shown + more) or ("none" if known else ABSENT)
 
 
 def untold(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -60,6 +60,7 @@ class Tables:
     follows the last layer; ``rows`` (rows of logits, seconds) and ``sequences`` (sequences of the step, seconds): what
     follows it. ``prompts`` and ``decodes``: attention; ``beside``: that of decodes in a step with prompts, where it is
     another; ``longest_share``: how far decodes of uneven contexts are, in time, from their mean to their longest.
+    ``wake`` (seconds without a step, seconds): what the first step after a pause takes more.
     ``apart``: the tables lack what devices exchange, which is the roofline's. ``residuals``: the relative error, one
     standard deviation, by regime.
     """
@@ -73,6 +74,7 @@ class Tables:
     longest_share: float = 0.0
     step_s: float = 0.0
     layer_s: float = 0.0
+    wake: Points = ()
     apart: bool = False
     splits: tuple[Split, ...] = ()
     residuals: Mapping[Regime, float] = field(default_factory=dict)

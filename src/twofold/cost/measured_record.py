@@ -17,6 +17,7 @@ from twofold.cost.step import (
     DENSE,
     ROWS,
     SPLITS,
+    WAKES,
     Load,
     full_speed,
     stage_line,
@@ -48,6 +49,9 @@ def fill_record(record: np.recarray, tables: "Tables", layers: int) -> None:
     if tables.beside is not None:
         _fill_beside(cost, tables, stages)
     _fill_hints(cost)
+    if len(tables.wake) > WAKES:
+        raise SpecError("wake", len(tables.wake), f"accepted: at most {WAKES}")
+    cost.wake_points = _fill_points(cost, "wake", tables.wake, 1)
     _fill_splits(cost, tables.splits)
 
 

@@ -13,6 +13,7 @@ from twofold.cost.contract import Reach, Regime
 from twofold.cost.grids import Beside, Sample, Straight, beside_grid, straight
 from twofold.cost.measured import Key, Measured, Split, Tables, known_device
 from twofold.cost.roofline import Roofline
+from twofold.cost.step import WAKES
 from twofold.errors import SpecError
 from twofold.spec.checked import Checked, Positive
 from twofold.spec.device import Device
@@ -65,6 +66,7 @@ class EntryFields(Checked):
     decode_attention: Annotated[tuple[Cell, ...], Field(min_length=2, max_length=MOST_POINTS)]
     beside_attention: Annotated[tuple[Cell, ...], Field(max_length=MOST_POINTS)] = ()
     longest_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    wake: Annotated[tuple[Count, ...], Field(max_length=WAKES)] = ()
     splits: tuple[SplitFields, ...] = ()
     residuals: dict[Regime, Relative] = Field(default_factory=dict)
 
@@ -130,7 +132,7 @@ def _specs(fields: FileFields) -> Specs:
 
 
 def _tables(entry: EntryFields, where: str) -> Tables:
-    for name in ("dense", "rows", "sequence_s"):
+    for name in ("dense", "rows", "sequence_s", "wake"):
         check_points(f"{where}.{name}", getattr(entry, name))
     dense = entry.dense
     places, seconds = np.array(dense).T
@@ -151,6 +153,7 @@ def _tables(entry: EntryFields, where: str) -> Tables:
         longest_share=entry.longest_share,
         step_s=entry.step_s,
         layer_s=entry.layer_s,
+        wake=entry.wake,
         splits=tuple(Split(**dict(split)) for split in entry.splits),
         residuals=dict(entry.residuals),
         reach=Reach(float(places[-1]), decodes[-1].size, max(contexts)),

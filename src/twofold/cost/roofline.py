@@ -17,6 +17,8 @@ from twofold.spec.device import Device
 from twofold.spec.link import Link
 from twofold.spec.model import Model, dtype_bytes
 
+MOST_GRAPH_TOKENS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Roofline:
@@ -47,8 +49,9 @@ class Roofline:
                 raise SpecError(f"cost.{field}", getattr(self, field), "accepted: bytes a second, above 0")
         if self.step_overhead_s < 0:
             raise SpecError("cost.step_overhead_s", self.step_overhead_s, "accepted: seconds, 0 or more")
-        if type(self.graph_tokens) is not int or self.graph_tokens < 0:
-            raise SpecError("cost.graph_tokens", self.graph_tokens, "accepted: tokens, a whole number from 0 on")
+        if type(self.graph_tokens) is not int or not 0 <= self.graph_tokens <= MOST_GRAPH_TOKENS:
+            accepted = f"accepted: tokens, a whole number from 0 to {MOST_GRAPH_TOKENS}"
+            raise SpecError("cost.graph_tokens", self.graph_tokens, accepted)
         if self.power_exponent < 1:
             raise SpecError("cost.power_exponent", self.power_exponent, "accepted: 1 or more")
 

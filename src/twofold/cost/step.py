@@ -17,7 +17,7 @@ from twofold.cost.graphs import padded
 from twofold.cost.measured_line import HINTS, measured_parts
 
 PIECES = 32
-DENSE, ROWS, CHUNKS, BATCHES, BESIDE, CONTEXTS, SPLITS = 176, 64, 40, 32, 16, 28, 16
+DENSE, ROWS, CHUNKS, BATCHES, BESIDE, CONTEXTS, SPLITS, WAKES = 176, 64, 40, 32, 16, 28, 16, 8
 """The most points of each table of measurements."""
 
 COST = np.dtype(
@@ -90,6 +90,9 @@ COST = np.dtype(
         ("context_at", "f8", (CONTEXTS,)),
         ("context_hint", "i2", (HINTS,)),
         ("beside_s", "f8", (BESIDE, CONTEXTS)),
+        ("wake_points", "i8"),
+        ("wake_at", "f8", (WAKES,)),
+        ("wake_s", "f8", (WAKES,)),
         ("splits", "i8"),
         ("split_units", "i8", (SPLITS, 2)),
         ("split_speeds", "f8", (SPLITS, 2)),
@@ -247,6 +250,18 @@ def step_seconds(cost: Any, load: Load, speed: Speed) -> float:
         hop = cost.hop_s + cost.hop_token_s * (load.decodes + load.prompt_tokens)
         seconds += (cost.stages - 1) * (stage_seconds(cost, load, speed, False) + hop)
     return seconds
+
+
+@compiled
+def wake_seconds(cost: Any, idle_s: float) -> float:
+    """Seconds that a step takes more after ``idle_s`` seconds without one; between its points a straight line."""
+    place = seconds = 0.0
+    for i in range(cost.wake_points):
+        later, more = cost.wake_at[i], cost.wake_s[i]
+        if idle_s < later:
+            return float(seconds + (more - seconds) * (idle_s - place) / (later - place))
+        place, seconds = later, more
+    return float(seconds)
 
 
 @compiled

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from numpy.typing import NDArray
 
 from twofold.errors import SpecError
@@ -21,6 +21,10 @@ WHITESPACE = r"( |\n {0,40})?"
 """Between two JSON tokens: enough to indent, bounded so that a small model cannot write spaces for ever."""
 
 KEPT_GRAMMARS = 64
+START_FUEL, STEP_FUEL = 200_000, 50_000
+"""What llguidance may spend on a grammar before the first token, and on each: some tens of milliseconds, in which no
+other request gets a token. A regular expression such as (a{1000}){900} asks for seconds, and is refused instead.
+"""
 SHOWN = 100
 QUIET = 0
 WORD_BITS = 32
@@ -122,7 +126,8 @@ class Grammars:
     def matcher(self, grammar: Grammar) -> Matcher:
         """A matcher at the start of ``grammar``; ``SpecError`` if it cannot be compiled."""
         if grammar not in self._compiled:
-            state = LLMatcher(self._tokenizer, grammar.source(), log_level=QUIET)
+            limits = LLParserLimits(initial_lexer_fuel=START_FUEL, step_lexer_fuel=STEP_FUEL)
+            state = LLMatcher(self._tokenizer, grammar.source(), log_level=QUIET, limits=limits)
             first = state.deep_copy()
             first.compute_bitmask()
             if first.is_error():

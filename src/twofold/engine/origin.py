@@ -47,7 +47,7 @@ class Origin(NamedTuple):
     def read(cls, fields: Mapping[str, Any]) -> "Origin":
         """The origin that ``fields`` were written of; SpecError where they are not such."""
         try:
-            return cls(
+            found = cls(
                 model=Model.read(fields["model"], "model"),
                 group=Group.read(fields["group"], "group"),
                 device=Device.read(fields["device"], "device"),
@@ -61,6 +61,9 @@ class Origin(NamedTuple):
             if isinstance(error, SpecError):
                 raise
             raise SpecError("start", str(error)[:60], "accepted: the start that an engine writes") from None
+        if found.group.count != 1:
+            raise SpecError("start, group.count", found.group.count, "accepted: 1, as an engine runs one replica")
+        return found
 
     def scheduler(self) -> Scheduler:
         """The arrays of the replica, empty; SpecError as the engine."""

@@ -31,6 +31,8 @@ from twofold.spec.model import Model
 VERSION = 1
 TIMES = 3
 SHORTEST, MOST_PROMPTS = 128, 16
+PAUSES, WAKING = (0.05, 0.25, 1.0), Point(chunks=((96, 0),))
+"""After so many seconds without a step this one is timed: long enough for what kept it fast to be gone."""
 LANE_PROMPT, LANE_DECODES, LANE_CONTEXT = 512, 8, 512
 Share = Callable[[float], None]
 Told = Callable[[str, float], None]
@@ -41,7 +43,7 @@ class Effort(NamedTuple):
     """How much is measured: a ``coarse`` grid or a fine one, within ``most``, for ``seconds`` or ``rounds[0]`` rounds.
 
     There are ``rounds[1]`` rounds at most. Steps that take more than ``longest_s`` are run in the first round only,
-    and no chunk alone takes that long. ``held_out`` steps of each kind are not fitted to.
+    and no chunk alone takes that long. ``held_out`` steps of each kind are not fitted to. ``pauses``: of each length.
     """
 
     seconds: float
@@ -49,6 +51,7 @@ class Effort(NamedTuple):
     longest_s: float
     coarse: bool
     held_out: int
+    pauses: int
     most: Bounds
 
     def fitting(self, round_s: float) -> int:
@@ -57,13 +60,14 @@ class Effort(NamedTuple):
         return max(least, min(most, int(self.seconds / max(round_s, 1e-9))))
 
 
-FULL = Effort(180.0, (2, 9), 2.0, False, 10, Bounds(2048, 64, 8192, 36_000))
-QUICK = Effort(20.0, (1, 4), 1.0, True, 5, Bounds(512, 16, 2048, 12_000))
+FULL = Effort(180.0, (2, 9), 2.0, False, 10, 9, Bounds(2048, 64, 8192, 36_000))
+QUICK = Effort(20.0, (1, 4), 1.0, True, 5, 4, Bounds(512, 16, 2048, 12_000))
 
 
 class Profile(NamedTuple):
     """What was measured: medians in seconds of the steps that were fitted to and of those held out, and the splits.
 
+    ``wake`` (seconds without a step, seconds): what a step takes more after a pause.
     ``spread`` is the median over the steps of half their range between the quartiles, relative to their median.
     """
 
@@ -71,6 +75,7 @@ class Profile(NamedTuple):
     fitted: dict[Point, float]
     held_out: dict[Point, float]
     splits: list[SplitTimes]
+    wake: list[list[float]]
     rounds: int
     spread: float
 
@@ -91,12 +96,13 @@ def profile(
     effort: Effort = FULL,
     tell: Told | None = None,
     clock: Clock = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Profile:
     """Measure the engine that would serve ``loaded`` with the block size, batch and prefix reuse of ``group``.
 
     It runs on ``where``, a device of torch; ``memory_bytes`` bounds the KV pool, ``context`` the longest request (the
     model's otherwise). On a CPU the lanes of the splits of the cores of ``device`` are measured too. SpecError when
-    context or memory are too small to tell anything. ``clock`` times the steps, in seconds.
+    context or memory are too small to tell anything. ``clock`` times the steps, in seconds; ``sleep`` lets some pass.
     """
     tell, made = tell or _silent, partial(_probe, loaded, group, device, torch.device(where), clock)
     bounds = _bounds(loaded.model, group, memory_bytes, min(loaded.context, context or loaded.context), effort.most)
@@ -109,13 +115,14 @@ def profile(
         tell("timing the host", 0.0)
         host_s = median(probe.host_seconds(TIMES) + probe.host_seconds(TIMES))
         seen, rounds = _rounds(probe, sorted({*points, *held}), effort, partial(tell, "timing steps"))
+        wake = _wake(probe, bounds, effort.pauses, sleep, partial(tell, "timing pauses"))
         splits = _splits(probe, made, device, bounds, effort.rounds[0], partial(tell, "timing splits"))
     finally:
         probe.close()
     medians = {point: median(seconds) for point, seconds in seen.items()}
     fitted = {point: medians[point] for point in dict.fromkeys(points)}
     return Profile(
-        fit(fitted, host_s), fitted, {point: medians[point] for point in held}, splits, rounds, _spread(seen)
+        fit(fitted, host_s), fitted, {point: medians[point] for point in held}, splits, wake, rounds, _spread(seen)
     )
 
 
@@ -142,6 +149,7 @@ def _entry(found: Profile) -> dict[str, Any]:
             made.prompt_attention({0} | {start for point in points for _, start in point.chunks})
         ),
         "decode_attention": rounded(made.decode_attention({point.context for point in points if point.decodes})),
+        "wake": rounded(found.wake),
         "splits": [split.entry() for split in found.splits],
         "residuals": found.residuals,
     }
@@ -185,6 +193,20 @@ def _longest_chunk(probe: Probe, most: int, longest_s: float, tell: Share) -> in
             break
         longest = tokens
     return longest
+
+
+def _wake(probe: Probe, bounds: Bounds, times: int, sleep: Callable[[float], None], tell: Share) -> list[list[float]]:
+    """How much longer a prompt takes after each of the pauses than without one; never less after a longer pause."""
+    point = WAKING if bounds.chunk >= WAKING.tokens else Point(chunks=((bounds.chunk, 0),))
+    seen: dict[float, list[float]] = {pause: [] for pause in (0.0, *PAUSES)}
+    for number in range(times):
+        tell(number / times)
+        for pause, seconds in seen.items():
+            sleep(pause)
+            seen[pause] = seconds + probe.measure(point)
+    without, *after = (median(seconds) for seconds in seen.values())
+    more = np.maximum.accumulate([max(0.0, each - without) for each in after]).tolist()
+    return [list(pair) for pair in zip(PAUSES, more, strict=True)]
 
 
 def _rounds(probe: Probe, points: list[Point], effort: Effort, tell: Share) -> tuple[dict[Point, list[float]], int]:

@@ -76,7 +76,8 @@ def read_plan(path: str | Path, rank: int = 1) -> Chosen:
     """The deployment of ``rank`` (1: the best) of a plan file; SpecError for what is not one of this version."""
     document = _load(Path(path))
     if document.get("version") != PLAN_VERSION:
-        raise SpecError("version", document.get("version"), f"accepted: a plan file of version {PLAN_VERSION}")
+        field, accepted = f"{Path(path).name}, version", f"accepted: {PLAN_VERSION}, as `twofold plan --save` writes it"
+        raise SpecError(field, document.get("version"), accepted)
     rows = document.get("candidates")
     if not isinstance(rows, list) or not rows:
         raise SpecError("candidates", rows, "accepted: a plan file with at least one candidate")

@@ -129,6 +129,17 @@ def can_multiplex(device: Device) -> bool:
     return True
 
 
+def divisions(device: Device, options: Options) -> list[list[int]]:
+    """The divisions of the units, prefill and decode, that a replica with these options may choose; none undivided."""
+    if options.get("policy") != "multiplexed":
+        return []
+    prefill, fixed, decode = str(options.get("split", "")).partition(":")
+    if fixed:
+        return [[int(prefill), int(decode)]]
+    found: list[list[int]] = stream_groups(device.units, device.compute_capability).divisions[1:-1].tolist()
+    return found
+
+
 def _fixed_split(device: Device, share: float) -> str:
     """The stream group whose prefill lane is nearest to ``share`` of the units, as ``P:D``."""
     divisions = stream_groups(device.units, device.compute_capability).divisions[1:-1]

@@ -12,7 +12,7 @@ from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 from twofold.plan.export.targets import runs
 from twofold.plan.resources import Resources
-from twofold.plan.shapes import Options, Shape, colocated, decode_side, prefill_side, shapes_of
+from twofold.plan.shapes import Options, Shape, colocated, decode_side, divisions, prefill_side, shapes_of
 from twofold.spec.deployment import Deployment, Router
 from twofold.spec.group import Group
 from twofold.spec.model import Model
@@ -90,18 +90,26 @@ class Space:
     def _colocated(self, shapes: list[Shape]) -> Iterator[Deployment]:
         for shape in shapes:
             count = self._most(shape)
-            for options in colocated(shape, self.slo):
+            for options in self._colocated_options(shape):
                 yield self.deployment(shape.group(count, **options))
         kinds = {shape.device.name for shape in shapes}
         for one, other in product(shapes, shapes):
             if len(kinds) > 1 and one.device.name < other.device.name and (one.tp, one.pp) == (other.tp, other.pp):
                 yield from self._on_two_kinds(one, other)
 
+    def _colocated_options(self, shape: Shape) -> Iterator[Options]:
+        """Those whose times are known: a cost model that has measured splits knows no others."""
+        cost = (self.roofline or Roofline()).record(self.model, shape.device, tp=shape.tp)[0]
+        known = cost.split_units[: cost.splits].tolist()
+        for options in colocated(shape, self.slo):
+            if not known or all(each in known for each in divisions(shape.device, options)):
+                yield options
+
     def _on_two_kinds(self, one: Shape, other: Shape) -> Iterator[Deployment]:
         first = self._most(one)
         second = self._most(other, one.group(first))
         if second:
-            for options in colocated(one, self.slo):
+            for options in self._colocated_options(one):
                 if "split" not in options:
                     yield self.deployment(one.group(first, **options), other.group(second, **options))
 

@@ -148,6 +148,6 @@ def _checked(item: Item, bound_by: str | None) -> Item:
         raise ApiError(400, item["message"], code="invalid_value")
     log("engine failed", request=item["id"], message=item.get("message"))
     if bound_by is not None:
-        message = f"{bound_by}: no token of this model goes on as it wants; special tokens cannot be spelled"
+        message = f"{bound_by}: no token goes on as it wants: it is too much to follow, or spells special tokens"
         raise ApiError(400, message, param=bound_by, code="invalid_value")
     raise ApiError(500, "the engine failed on this request", kind=SERVER, code="engine_error")

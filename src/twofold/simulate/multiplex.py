@@ -14,7 +14,7 @@ from twofold.scheduler.split import layers_per_round
 from twofold.scheduler.step import plan_step, repeats
 from twofold.simulate.events import push
 from twofold.simulate.replica import begin_loads, end_run
-from twofold.simulate.runs import lane_line, launch
+from twofold.simulate.runs import awake, lane_line, launch
 from twofold.simulate.state import STEP_END, Simulation
 
 
@@ -78,7 +78,8 @@ def _form_batch(sim: Simulation, r: int, time: float, custom: Fill) -> None:
     s, k = sim.scheduler, r * sim.scheduler.lanes + 1
     lane = sim.lanes[k]
     if plan_step(s, r, k, custom) > 0:
-        lane.busy, lane.steps, lane.start, lane.free = 1, 1, time, time
+        start = awake(sim, r, time)
+        lane.busy, lane.steps, lane.start, lane.free = 1, 1, start, start
         lane.layers_left, lane.stretch = s.costs[r].layers, 1.0
         sim.stations[r].adjust = 1
     begin_loads(sim, r, time)

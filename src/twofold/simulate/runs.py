@@ -7,7 +7,7 @@ run is cut at the first step boundary from then on, which is where a real engine
 import math
 
 from twofold.compiled import compiled
-from twofold.cost.step import Line, Speed, at, stage_line
+from twofold.cost.step import Line, Speed, at, stage_line, wake_seconds
 from twofold.scheduler.fill import step_load
 from twofold.scheduler.step import blocks_to_come, repeats
 from twofold.simulate.events import push
@@ -37,13 +37,24 @@ def walk(sim: Simulation, r: int, k: int, steps: int, horizon: float) -> tuple[i
 
 
 @compiled
+def awake(sim: Simulation, r: int, time: float) -> float:
+    """When a step that is planned at ``time`` begins: what has done nothing for a while is slow to start."""
+    s, last = sim.scheduler, 0.0
+    for k in range(r * s.lanes, r * s.lanes + s.replicas[r].lanes):
+        if sim.lanes[k].busy:
+            return time
+        last = max(last, sim.lanes[k].end)
+    return float(time + wake_seconds(s.costs[r], time - last))
+
+
+@compiled
 def launch(sim: Simulation, r: int, k: int, time: float) -> None:
     """Start the planned step of lane ``k``, and those that would follow it unchanged."""
     control, lane = sim.control[0], sim.lanes[k]
     horizon = math.inf
     if control.look_ahead == 0 and control.next_arrival < control.requests:
         horizon = sim.arrivals[control.next_arrival]
-    lane.start = time
+    lane.start = awake(sim, r, time)
     steps = repeats(sim.scheduler, r, k) if control.fast else 1
     lane.steps, lane.end = walk(sim, r, k, steps, horizon)
     lane.busy = 1

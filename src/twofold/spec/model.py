@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 from twofold.errors import SpecError
 from twofold.spec.checked import Checked
 
-Positive = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
+LARGEST = 1 << 31
+Positive = Annotated[int, Field(ge=1, le=LARGEST)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "mxfp4", "int4"]
 
 DTYPE_BYTES: dict[str, float] = {

@@ -81,11 +81,14 @@ def _rows(path: Path) -> list[Row]:
     try:
         with path.open(encoding="utf-8", newline="") as lines:
             rows = [row for row in csv.DictReader(lines) if not row["hardware"].endswith(CAPPED)]
-        return [row for row in rows if int(row["batch_size"]) <= LARGEST_BATCH or int(row["tensor_parallel"]) == NODE]
+        kept = [row for row in rows if int(row["batch_size"]) <= LARGEST_BATCH or int(row["tensor_parallel"]) == NODE]
     except OSError as error:
         raise SpecError("splitwise", path.name, f"cannot be read: {error.strerror}") from None
     except (KeyError, ValueError, TypeError) as error:
         raise SpecError("splitwise", path.name, f"accepted: Splitwise's columns ({error})") from None
+    if not kept:
+        raise SpecError("splitwise", path.name, "accepted: Splitwise's columns, with a row of an uncapped device")
+    return kept
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
