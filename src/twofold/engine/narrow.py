@@ -29,8 +29,10 @@ from twofold.engine.shared import shared
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
-MOST_ROWS = 16
-"""More are better multiplied as a matrix."""
+MOST_ROWS = 64
+"""More were not measured. With SmolLM2-135M on two cores, at 290 tokens: 45 ms for 16 rows and 129 ms for 64, where the
+layers one by one take 88 and 221.
+"""
 QKV, OUTPUT, GATE_UP, DOWN = range(4)
 
 
