@@ -126,19 +126,6 @@ def test_what_has_no_effect_beside_a_cost_file_is_refused(fit_file: str, setting
         read_roofline(read_scenario("sample", settings, cost=fit_file))
 
 
-@pytest.fixture
-def profile_file(tmp_path: Path) -> str:
-    entry = {
-        "dense": [[1, 6e-3], [512, 2e-2]],
-        "prompt_attention": {"pair_s": 1e-8},
-        "decode_attention": [[1, 128, 1e-4], [1, 1024, 2e-4], [8, 128, 3e-4], [8, 1024, 9e-4]],
-    }
-    specs = {"model": catalog.model("llama-3-8b").model_dump(), "device": catalog.device("H100").model_dump()}
-    path = tmp_path / "own.json"
-    path.write_text(json.dumps({"twofold_cost": 1, **specs, "entries": [entry]}))
-    return str(path)
-
-
 def test_a_profile_brings_its_model_and_device(profile_file: str) -> None:
     scenario = read_scenario("sample", None, cost=profile_file, deployment="1B")
     deployment = scenario.read_deployment()

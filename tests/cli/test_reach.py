@@ -14,7 +14,6 @@ from twofold.cli.reach import beyond, most_decodes, most_prompt_tokens, warn
 from twofold.cost.contract import Reach
 from twofold.cost.roofline import Roofline
 from twofold.simulate.run import simulate
-from twofold.spec import catalog
 from twofold.spec.device import Device
 from twofold.spec.model import Model
 from twofold.spec.synthetic import Synthetic
@@ -23,22 +22,8 @@ LOAD = {"rate": 3.0, "requests": 40, "prompt": "fixed:100", "output": "fixed:9",
 AT_ONCE = {"rate": 1e6, "arrivals": "constant"}
 
 
-@pytest.fixture
-def costs(tmp_path: Path) -> str:
-    """Steps up to 512 tokens, 8 decodes and contexts of 1,024; 512 prompt tokens alone take 21 ms."""
-    entry = {
-        "dense": [[1, 6e-3], [512, 2e-2]],
-        "prompt_attention": {"pair_s": 1e-8},
-        "decode_attention": [[1, 128, 1e-4], [1, 1024, 2e-4], [8, 128, 3e-4], [8, 1024, 9e-4]],
-    }
-    specs = {"model": catalog.model("llama-3-8b").model_dump(), "device": catalog.device("H100").model_dump()}
-    path = tmp_path / "own.json"
-    path.write_text(json.dumps({"twofold_cost": 1, **specs, "entries": [entry]}))
-    return str(path)
-
-
-def found(costs: str, **changes: object) -> dict[str, int]:
-    scenario = read_scenario(None, None, cost=costs, **{**LOAD, **changes})
+def found(profile_file: str, **changes: object) -> dict[str, int]:
+    scenario = read_scenario(None, None, cost=profile_file, **{**LOAD, **changes})
     model = read_roofline(scenario)
     run = simulate(scenario.read_workload(), scenario.read_deployment(), roofline=model)
     return {each.name: each.most for each in beyond(model, run)}
@@ -58,8 +43,8 @@ def found(costs: str, **changes: object) -> dict[str, int]:
         ({**AT_ONCE, "prompt": "fixed:10", "deployment": "1P4D"}, {"decodes": 10}),
     ],
 )
-def test_it_is_what_the_steps_reached(costs: str, changes: dict[str, object], reached: dict[str, int]) -> None:
-    assert found(costs, **changes) == reached
+def test_it_is_what_the_steps_reached(profile_file: str, changes: dict[str, object], reached: dict[str, int]) -> None:
+    assert found(profile_file, **changes) == reached
 
 
 class Bounded(Roofline):
@@ -122,8 +107,8 @@ MADE = ("--rate", "1000", "--requests", "40", "--prompt", "fixed:10", "--output"
     ],
     ids=lambda verb: verb[0],
 )
-def test_each_verb_says_it_in_one_line(here: Callable[..., Any], costs: str, verb: tuple[str, ...]) -> None:
-    shown = here(verb[0], *MADE, "--cost", costs, *verb[1:], "--json")
+def test_each_verb_says_it_in_one_line(here: Callable[..., Any], profile_file: str, verb: tuple[str, ...]) -> None:
+    shown = here(verb[0], *MADE, "--cost", profile_file, *verb[1:], "--json")
     assert (shown.code, shown.err.count("\n")) == (0, 1)
     assert "beyond its measurements" in shown.err
     assert "decodes a step (measured to 8)" in shown.err

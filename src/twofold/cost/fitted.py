@@ -10,7 +10,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from twofold.cost.beside import BesideRoofline
+from twofold.cost.beside import FromRows
 from twofold.cost.contract import Options, Reach, Regime
 from twofold.cost.roofline import Roofline
 from twofold.cost.step import PIECES
@@ -73,7 +73,7 @@ class Coefficients:
 
 
 @dataclass(frozen=True)
-class Fitted(BesideRoofline):
+class Fitted(FromRows):
     """The cost model of a file ``name`` with ``rows``; ``roofline`` says what a fit does not: tiers, power, hops."""
 
     name: str
@@ -83,14 +83,6 @@ class Fitted(BesideRoofline):
     def describe(self) -> str:
         """The file, and which replicas it has times for."""
         return f"{self.name}: {self._offered()}"
-
-    def knows(self, model: Model, device: Device, tp: int, power_cap_w: float | None = None) -> bool:
-        """Whether there is a row for it."""
-        try:
-            self._row(model, device, tp, power_cap_w)
-        except SpecError:
-            return False
-        return True
 
     def error(self, regime: Regime, model: Model, device: Device, tp: int = 1) -> float | None:
         """None: coefficients come without it."""
@@ -122,13 +114,6 @@ class Fitted(BesideRoofline):
         if cap is not None and capped and not math.isclose(cap, CAP * device.tdp_w):
             raise SpecError("power_cap_w", cap, f"accepted with {self.name}: {CAP * device.tdp_w:g}, or no cap")
         return self.rows[key]
-
-    def _offered(self) -> str:
-        degrees: dict[str, list[str]] = {}
-        for key in self.rows:
-            place, _, tp = str(key).rpartition(" tp")
-            degrees.setdefault(place, []).append(tp)
-        return "; ".join(f"{place} tp {', '.join(tps)}" for place, tps in degrees.items())
 
 
 def _fill(cost: np.record, row: Coefficients, stages: int) -> None:

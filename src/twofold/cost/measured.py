@@ -11,7 +11,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from twofold.cost.beside import BesideRoofline
+from twofold.cost.beside import FromRows
 from twofold.cost.contract import Options, Reach, Regime
 from twofold.cost.grids import Beside, Straight
 from twofold.cost.measured_record import fill_record
@@ -82,7 +82,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Measured(BesideRoofline):
+class Measured(FromRows):
     """The cost model of a file or folder ``name`` with ``rows``; ``roofline`` says what it does not.
 
     ``model`` and ``device``: the specs that came with the file, None where it has only names.
@@ -101,14 +101,6 @@ class Measured(BesideRoofline):
         errors = {regime: self._worst(regime) for regime in ("prompt", "decode", "mixed")}
         said = ", ".join(f"{regime} {100 * error:.1f} %" for regime, error in errors.items() if error is not None)
         return ": ".join(parts) + (f" (error, one sigma: {said})" if said else "")
-
-    def knows(self, model: Model, device: Device, tp: int, power_cap_w: float | None = None) -> bool:
-        """Whether it was measured."""
-        try:
-            self._row(model, device, tp, power_cap_w)
-        except SpecError:
-            return False
-        return True
 
     def error(self, regime: Regime, model: Model, device: Device, tp: int = 1) -> float | None:
         """Relative error, one standard deviation, of steps of a ``regime``; None where nobody knows."""
@@ -163,13 +155,6 @@ class Measured(BesideRoofline):
 
     def _worst(self, regime: Regime) -> float | None:
         return max((row.residuals[regime] for row in self.rows.values() if regime in row.residuals), default=None)
-
-    def _offered(self) -> str:
-        degrees: dict[str, list[str]] = {}
-        for key in self.rows:
-            place, _, tp = str(key).rpartition(" tp")
-            degrees.setdefault(place, []).append(tp)
-        return "; ".join(f"{place} tp {', '.join(tps)}" for place, tps in degrees.items())
 
 
 def _timed(model: Model) -> dict[str, object]:
