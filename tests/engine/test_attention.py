@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from twofold.engine.attention import WORTH_A_THREAD, Attention
@@ -43,12 +43,23 @@ def expected(query: torch.Tensor, pool: Pool, batch: Batch, window: int) -> torc
     return torch.stack(rows).reshape(query.shape)
 
 
+def written(pool: Pool, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """The keys and values of the step's own tokens."""
+    spans = zip(batch.starts.tolist(), batch.starts.tolist()[1:], batch.contexts.tolist(), batch.tables, strict=False)
+    parts = [(table, slice(context - last + first, context)) for first, last, context, table in spans]
+    own = [torch.cat([side[0][table].flatten(0, 1)[seen] for table, seen in parts]) for side in (pool.keys, pool.values)]
+    return own[0], own[1]
+
+
 @given(
     decodes=st.lists(st.integers(1, 40), max_size=4),
     prompts=st.lists(st.tuples(st.integers(2, 12), st.integers(0, 20)), max_size=3),
     window=st.sampled_from([0, 1, 5, 16]),
     dtype=st.sampled_from([torch.float32, torch.bfloat16]),
 )
+@example(decodes=[9, 9, 9], prompts=[(2, 3)], window=0, dtype=torch.float32)
+@example(decodes=[], prompts=[(2, 3), (3, 2)], window=0, dtype=torch.float32)
+@example(decodes=[], prompts=[(5, 0)], window=0, dtype=torch.float32)
 @settings(max_examples=40, deadline=None)
 def test_attention_is_its_definition(
     decodes: list[int], prompts: list[tuple[int, int]], window: int, dtype: torch.dtype
@@ -63,9 +74,7 @@ def test_attention_is_its_definition(
     attention = Attention(batch, pool, HEADS, (window,))
     found = attention(query, 0)
     assert found.dtype == dtype
-    if not decodes and len(prompts) == 1 and prompts[0][1] == 0:
-        own = [side[0][tables[0]].flatten(0, 1)[: lengths[0]] for side in (pool.keys, pool.values)]
-        assert torch.equal(attention(query, 0, (own[0], own[1])), found)
+    assert torch.equal(attention(query, 0, written(pool, batch)), found)
     near = 2e-6 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(found.double(), expected(query, pool, batch, window), rtol=near, atol=near)
 

@@ -47,6 +47,7 @@ class Clients:
 
     async def good(self, number):
         reply = await self._http.post("/v1/completions", json={**asked(number), "return_token_ids": True})
+        assert reply.status_code == 200, reply.text
         assert reply.json()["choices"][0]["token_ids"] == self._answers[number]
         self.right += 1
 

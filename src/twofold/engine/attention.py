@@ -42,6 +42,8 @@ class Attention:
         kernel = pool.keys.device == CPU
         self.decodes = batch.decodes if kernel else 0
         self.spans = list(_spans(batch, self.decodes, pool.block_tokens))
+        tokens = int(batch.starts[-1])
+        self.whole = [span[:3] for span in self.spans] == [(0, tokens, tokens)]
         self.masks: dict[int, list[Tensor | None]] = {}
         if self.decodes:
             kv_heads, width = pool.keys.shape[3:]
@@ -59,7 +61,7 @@ class Attention:
         ``own`` are the keys and values of these tokens, which the pool has as well: a step that is one whole prompt
         sees no others, and then need not gather them.
         """
-        if own is not None and len(self.spans) == 1 and self.spans[0].context == len(query):
+        if own is not None and self.whole:
             return self._mixed(query, *own, self._masks(layer)[0])
         out = torch.empty_like(query)
         if self.decodes:
