@@ -47,7 +47,9 @@ def written(pool: Pool, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """The keys and values of the step's own tokens."""
     spans = zip(batch.starts.tolist(), batch.starts.tolist()[1:], batch.contexts.tolist(), batch.tables, strict=False)
     parts = [(table, slice(context - last + first, context)) for first, last, context, table in spans]
-    own = [torch.cat([side[0][table].flatten(0, 1)[seen] for table, seen in parts]) for side in (pool.keys, pool.values)]
+    own = [
+        torch.cat([side[0][table].flatten(0, 1)[seen] for table, seen in parts]) for side in (pool.keys, pool.values)
+    ]
     return own[0], own[1]
 
 
