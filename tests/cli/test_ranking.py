@@ -78,6 +78,7 @@ def test_what_the_cost_model_cannot_tell_apart_has_a_column_and_a_line(found: Pl
     assert cells == [["2", "2"], ["1", "1"], ["–", "none"], ["–", "–"]]
     assert "±3.0 % to ±5.0 %" in plan_report(doubted, 1)
     assert "±3.0 %, one" in untold(doubted.rows[:1])
+    assert "cannot tell a worst regret from those" in untold(doubted.rows, "worst regret")
 
 
 def test_a_cost_model_that_says_nothing_of_its_errors_has_neither(found: Plan) -> None:

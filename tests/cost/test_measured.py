@@ -76,6 +76,36 @@ def test_prompts_of_one_step_are_told_from_one_long_prompt_by_their_pairs():
     assert one - four == pytest.approx(8e-6 * (256 - 64) - after(4, 4) + after(1, 1), rel=1e-9)
 
 
+@given(
+    gaps=st.lists(st.floats(0.2, 400.0), min_size=2, max_size=60),
+    tokens=st.lists(st.integers(1, 9000), min_size=20, max_size=20),
+)
+def test_a_look_up_is_a_straight_line_between_points_wherever_they_are(gaps, tokens):
+    places = np.cumsum(gaps)
+    values = 1e-3 * (1.0 + np.sqrt(places))
+    nothing = (Straight(1.0, 0.0, 0.0),)
+    tables = Tables(tuple(zip(places, values, strict=True)), nothing, nothing)
+    cost = Measured("own.json", {KEY: tables}).record(MODEL, H100)[0]
+    for count in tokens:
+        if count <= places[-1]:
+            expected = float(np.interp(count, places, values))
+            assert seconds_of(cost, Load(0, 0, count, 0, 0, 0), FULL) == pytest.approx(expected, rel=1e-12)
+
+
+@given(gaps=st.lists(st.floats(0.2, 900.0), min_size=2, max_size=27), context=st.integers(0, 30_000))
+def test_contexts_beside_prompts_are_looked_up_wherever_they_are(gaps, context):
+    contexts = np.cumsum(gaps)
+    seconds = np.outer([1e-3, 2e-3], 1.0 + np.sqrt(contexts))
+    beside = Beside(np.array([1.0, 5.0]), contexts, seconds, np.zeros(2))
+    cost = Measured("own.json", {KEY: replace(TABLES, beside=beside)}).record(MODEL, H100)[0]
+    none = Measured("own.json", {KEY: replace(TABLES, beside=beside._replace(seconds=0.0 * seconds))}).record(
+        MODEL, H100
+    )[0]
+    load = Load(3, min(context, int(3 * contexts[-1])), 64, chunk_pairs(0, 64), 0, 3)
+    found = seconds_of(cost, load, FULL) - seconds_of(none, load, FULL)
+    assert found == pytest.approx(float(np.interp(load.context / 3, contexts, seconds.mean(axis=0))), rel=1e-9)
+
+
 def uneven(share, load, speed=FULL):
     cost = Measured("own.json", {KEY: replace(TABLES, longest_share=share)}).record(MODEL, H100)[0]
     return seconds_of(cost, load, speed)
@@ -200,13 +230,14 @@ def test_prompts_draw_more_than_decodes_and_nothing_more_than_the_limit():
 
 
 def test_measured_splits_replace_the_curves_of_the_device():
-    splits = (Split(80, 52, 0.6, 0.9, 1.2, 1.5), Split(100, 32, 0.8, 0.7))
+    splits = (Split(80, 52, ((64.0, 0.6), (512.0, 0.48)), 0.9, 1.2, 1.5), Split(100, 32, ((1.0, 0.8),), 0.7))
     cost = Measured("own", {KEY: Tables(TABLES.dense, TABLES.prompts, TABLES.decodes, splits=splits)}).record(
         MODEL, H100
     )[0]
     speeds = split_speeds(cost, 80, 52, 132, 0.5)
     assert speeds.prefill == pytest.approx((0.5, 0.5, 0.5))
     assert speeds.decode == pytest.approx((0.6, 0.6, 0.6))
+    assert speeds.by_size == ((64.0, pytest.approx(0.5)), (512.0, pytest.approx(0.4)))
     assert split_speeds(cost, 132, 0, 132, 0.5) == lane_speeds(1.0, 0.0, 0.5)
     assert split_speeds(COST, 80, 52, 132, 0.5) == lane_speeds(80 / 132, 52 / 132, 0.5)
     with pytest.raises(SpecError, match="80:52, 100:32"):

@@ -13,6 +13,7 @@ from twofold.cost.profile_file import as_mapping, read_specs
 from twofold.cost.roofline import step_seconds
 from twofold.cost.step import Load, chunk_pairs, full_speed
 from twofold.cost.step import step_seconds as seconds_of
+from twofold.cost.split import split_speeds
 from twofold.cost.tables import read_costs
 from twofold.errors import SpecError
 from twofold.spec import catalog
@@ -74,7 +75,9 @@ def test_decodes_beside_prompts_and_splits_are_read(tmp_path):
     costs = read_costs(written(tmp_path, beside_attention=beside, splits=[split]))
     together, alone = (milliseconds(costs, prompts=[(0, 64)], decode_contexts=[1024] * n) for n in (8, 0))
     assert together - alone == pytest.approx(9 + 14 * 8 / 511 + 0.1 * 8 / 63)
-    assert costs.record(MODEL, H100)[0].split_speeds[0].tolist() == [0.5, 0.8]
+    assert split_speeds(costs.record(MODEL, H100)[0], 80, 52, 132, None).prefill == (0.5, 0.5, 0.5)
+    by_size = read_costs(written(tmp_path, splits=[split | {"prompt_speed": [[64, 0.7], [512, 0.5]]}]))
+    assert split_speeds(by_size.record(MODEL, H100)[0], 80, 52, 132, None).by_size == ((64.0, 0.7), (512.0, 0.5))
 
 
 def test_the_share_of_uneven_decodes_is_read(tmp_path):
@@ -112,12 +115,27 @@ def test_what_is_written_is_what_is_read(tmp_path):
         ({"decode_attention": [[1, 128, 1e-4], [2, 128, 1e-4]]}, "two contexts"),
         ({"prompt_attention": []}, "prompt_attention"),
         ({"dtype": "fp8"}, r"dtype.*bf16"),
+        ({"splits": [divided(80, 52) | {"prompt_speed": []}]}, r"splits"),
+        (
+            {"splits": [divided(80, 52) | {"prompt_speed": [[64, 0.5], [32, 0.6]]}]},
+            r"splits\[0\]\.prompt_speed.*ascending",
+        ),
         ({"splits": [{"prefill_units": 1, "decode_units": 1, "prompt_speed": 1.5, "decode_speed": 1}]}, "prompt_speed"),
         ({"wake": [[0.5, 0.01], [0.1, 0.02]]}, "wake: .*ascending"),
         ({"wake": [[0.1 * i, 0.01] for i in range(9)]}, "wake"),
         ({"splits": [divided(80, 52), divided(80, 52)]}, r"splits\[1\]: '80:52'.*once"),
         ({"splits": [divided(100, 32), divided(80, 53)]}, r"splits\[1\]: '80:53'.*132 units of H100"),
         ({"speed": 3}, "speed"),
+        ({"residuals": True}, r"residuals: True"),
+        ({"residuals": {"decode": True}}, r"residuals\.decode: True"),
+        ({"residuals": {"decode": "0.02"}}, r"residuals\.decode: '0\.02'"),
+        ({"step_s": "0.001"}, "step_s: '0.001'"),
+        ({"dense": [["1", 6e-3], [512, 2e-2]]}, r"dense\.0\.0: '1'"),
+        ({"prompt_attention": {"pair_s": "1e-9"}}, r"pair_s: '1e-9'"),
+        ({"prompt_attention": [[64, 0, True], [64, 1024, 3e-3]]}, r"prompt_attention.*True"),
+        ({"longest_share": False}, "longest_share: False"),
+        ({"tp": True}, "tp: True"),
+        ({"splits": [{**divided(80, 52), "prefill_units": "80"}]}, r"prefill_units: '80'"),
         ({"decode_attention": None}, "decode_attention"),
         ({"beside_attention": [[1, 128, 1e-4], [1, 256, 1e-4], [2, 128, 1e-4]]}, "beside"),
     ],

@@ -2,12 +2,15 @@
 
 import os
 
+import numpy as np
 import pytest
 from fakes import CONTEXT, SIZE, VOCAB, Bench, Params, expected
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twofold.cost.step import COST
 from twofold.engine.decisions import read_events
+from twofold.engine.origin import Recorded
 from twofold.errors import SpecError
 
 ENOUGH = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) >= 2
@@ -189,6 +192,23 @@ def test_what_only_the_simulator_can_do_is_refused(text):
 def test_the_pool_and_the_group_must_have_the_same_blocks():
     with pytest.raises(SpecError, match=f"accepted: {SIZE}, as the pool has"):
         Bench("1B,blocks=8")
+
+
+def test_a_prompt_has_one_chunk_in_a_step_even_where_longer_steps_are_faster():
+    """By these costs 8 to 15 tokens take longer than 20, so a budget of 4 ms has room again behind 7 tokens."""
+    costs = np.zeros(1, COST).view(np.recarray)
+    costs.decode_pieces, costs.stages, costs.prompt_pieces = 1, 1, 3
+    costs.prompt_from[0, :3], costs.prompt_base_s[0, :3] = [0, 8, 16], [1e-3, 9e-3, 2e-3]
+    costs.prompt_token_s[0, 2] = 1e-4
+    bench = Bench("1B,chunked=4ms,batch=2", cost=Recorded(costs))
+    prompts = {"a": text_of(3, 50), "b": text_of(7, 33)}
+    for name, prompt in prompts.items():
+        bench.engine.add(name, prompt, Params(4))
+    bench.drain()
+    assert bench.tokens == {name: expected(prompt, Params(4)) for name, prompt in prompts.items()}
+    plans = [event["items"] for event in read_events(bench.log.getvalue().splitlines()) if event["event"] == "plan"]
+    assert plans[0] == [[0, 20]]
+    bench.assert_empty()
 
 
 def test_a_life_is_divided_without_remainder():

@@ -60,7 +60,7 @@ def test_where_splits_were_measured_no_others_are_tried():
     assert len(splits()) > len(fixed) > 1
     known = min(fixed)
     prefill, decode = map(int, known.split(":"))
-    assert splits(Split(prefill, decode, 0.6, 0.9)) == {known}
+    assert splits(Split(prefill, decode, ((512.0, 0.6),), 0.9)) == {known}
 
 
 def test_one_device_has_no_disaggregation():

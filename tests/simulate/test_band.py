@@ -23,7 +23,7 @@ TABLES = Tables(
     dense=((1.0, 10e-3), (64.0, 12e-3), (512.0, 40e-3)),
     prompts=(Straight(16.0, 1e-3, 1e-6), Straight(512.0, 2e-3, 8e-6)),
     decodes=(Straight(1.0, 1e-3, 1e-6), Straight(8.0, 2e-3, 5e-6)),
-    splits=(Split(80, 52, 0.6, 0.9, 1.2, 1.5),),
+    splits=(Split(80, 52, ((512.0, 0.6),), 0.9, 1.2, 1.5),),
 )
 REQUESTS = Synthetic(rate=9.0, requests=60, prompt="lognormal:300:0.6", output="lognormal:20:0.8", seed=3).workload()
 

@@ -24,7 +24,7 @@ TABLES = Tables(
     ),
     longest_share=0.25,
     wake=((0.05, 5e-3), (1.0, 40e-3)),
-    splits=(Split(80, 52, 0.6, 0.9, 1.2, 1.5),),
+    splits=(Split(80, 52, ((64.0, 0.8), (512.0, 0.6)), 0.9, 1.2, 1.5),),
 )
 ROWS = {Key("Llama-3-8B", "H100", tp, "bf16"): TABLES for tp in (1, 2)}
 OWN = Measured("own.json", ROWS, Roofline(graph_tokens=64))
@@ -65,6 +65,18 @@ def test_the_first_step_after_a_pause_takes_more(text):
     more = [0.0, np.interp(idle, [0.05, 1.0], [5e-3, 40e-3]), 40e-3, 40e-3]
     np.testing.assert_allclose(slow.ttft_s - fast.ttft_s, more, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(slow.tpot_s, fast.tpot_s, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("tokens", "speed"), [(40, 0.8), (64, 0.8), (288, 0.7), (512, 0.6), (900, 0.6)])
+def test_prompts_beside_decodes_go_at_the_speed_of_their_size(tokens, speed):
+    (split,) = TABLES.splits
+    only = {key: replace(row, splits=(split._replace(prompt_speed=((1.0, speed),)),)) for key, row in ROWS.items()}
+    prompts = np.array([100, tokens, tokens], np.int32)
+    workload = Workload("beside", np.array([0.0, 0.5, 1.5]), prompts, np.array([200, 2, 2], np.int32))
+    deployment = deployed("1B,multiplexed=80:52")
+    by_size, by_number = (simulate(workload, deployment, roofline=costs) for costs in (OWN, Measured("one", only)))
+    np.testing.assert_allclose(by_size.ttft_s[1:], by_number.ttft_s[1:], rtol=1e-9)
+    assert by_size.e2e_s[0] > 1.5, "the stream has ended before the last prompt came"
 
 
 def test_a_split_that_was_not_measured_is_refused():

@@ -8,7 +8,7 @@ from twofold.cost.operators import read_operators
 from twofold.cost.roofline import Roofline
 from twofold.simulate.run import simulate
 from twofold.validate.vllm_run import read_vllm_run
-from twofold.validate.vllm_set import as_deployed, fitted_step_s
+from twofold.validate.vllm_set import as_deployed, fitted_step_s, ranks
 
 HOST_S = 7e-4
 
@@ -37,3 +37,16 @@ def test_the_seconds_of_the_host_are_found_again(make_run, costs, tmp_path):
     (tmp_path / "vllm_runs").rename(tmp_path / "again" / "vllm_runs")
     served = read_vllm_run(make_run(rows))
     assert fitted_step_s(served, deployment, costs) == pytest.approx(HOST_S, rel=0.02)
+
+
+def test_a_percentile_that_is_missed_is_told_by_rank_too(data):
+    folder = data / "vllm_runs" / "RTX4090-Llama-3.1-8B"
+    run, costs = read_vllm_run(folder), read_operators(folder / "profile", Roofline())
+    alone = simulate(run.workload, as_deployed(run, costs), roofline=costs)
+    (said,) = ranks(run, alone, 1e-9)
+    assert all(name in said for name in ("TTFT predicted as Median", "TTFT predicted as P99", "TPOT predicted as P90"))
+    value = np.percentile(alone.ttft_s, 95)
+    within = 100 * (run.ttft_s <= value).mean()
+    assert f"{within:.1f} % of the requests were within the TTFT predicted as P95 ({1e3 * value:,.1f} ms; " in said
+    assert f"{1e3 * run.ttft_s[run.ttft_s <= value].max():,.1f} ms and " in said
+    assert ranks(run, alone, None) == ranks(run, alone, 9.0) == ()

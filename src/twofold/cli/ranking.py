@@ -21,7 +21,7 @@ def plan_report(found: "Plan", top: int, source: str | None = None) -> str:
     told = (
         headline(found),
         ranking(found.rows, top, found.objective.name),
-        untold(found.rows),
+        untold(found.rows, "goodput" if found.regret is None else "worst regret"),
         proof(found),
         traps(found.rows[:top]),
         beyond(found),
@@ -112,8 +112,8 @@ def _ranks(ranks: Sequence[int], known: bool, top: int) -> str:
     return ", ".join(shown + more) or ("none" if known else ABSENT)
 
 
-def untold(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line on how near the cost model knows the goodputs; empty where it does not say."""
+def untold(rows: Sequence[Mapping[str, Any]], ranked: str = "goodput") -> str:
+    """A line on how near the cost model knows what is ``ranked``; empty where it does not say."""
     errors = [row["cost_error"] for row in rows if row["cost_error"] is not None]
     if not errors:
         return ""
@@ -121,7 +121,7 @@ def untold(rows: Sequence[Mapping[str, Any]]) -> str:
     within = f"±{largest}" if least == largest else f"±{least} to ±{largest}"
     return (
         f"The cost model knows the steps of these to within {within}, one standard deviation: "
-        f"it cannot tell a goodput from those of the ranks under `{UNTOLD}`."
+        f"it cannot tell a {ranked} from those of the ranks under `{UNTOLD}`."
     )
 
 

@@ -1,5 +1,6 @@
 """``twofold validate``."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,9 +78,10 @@ def run(
         write_report(found, report)
     if json:
         print_json(found.to_dict())
-    else:
+    elif found.sets:
         print("\n\n".join([*map(shown, found.sets), *skipped(found)]))
     if not found.sets:
+        print(*(f"twofold: {line}" for line in skipped(found)), sep="\n", file=sys.stderr)
         raise typer.Exit(NOTHING)
 
 

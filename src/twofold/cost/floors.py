@@ -115,7 +115,7 @@ def _per_size(cost: np.record, name: str, points: int) -> tuple[float, float]:
 def _beside(cost: np.record) -> float:
     """Least seconds a KV token: in proportion to both, decodes and context, below each corner of the grid."""
     n, k = cost.beside_points, cost.context_points
-    decodes, contexts, seconds = cost.beside_at[:n, None], cost.context_at[:k], cost.beside_s[:n, :k]
+    decodes, contexts, seconds = cost.beside_at[:n, None], cost.context_at[:k], cost.beside_s[:n, :k, 0]
     beyond = (seconds[:, -1] - seconds[:, -2]) / (contexts[-1] - contexts[-2]) / decodes[:, 0]
     some = contexts > 0.0
     return max(0.0, min(float((seconds[:, some] / (decodes * contexts[some])).min()), float(beyond.min())))

@@ -39,11 +39,14 @@ class Key(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Speeds of both lanes on a division of the units, of the whole device's, and how much each slows the other."""
+    """Speeds of both lanes on a division of the units, of the whole device's, and how much each slows the other.
+
+    ``prompt_speed`` has one (tokens, speed) for each number of prompt tokens that was measured.
+    """
 
     prefill_units: int
     decode_units: int
-    prompt_speed: float
+    prompt_speed: "Points"
     decode_speed: float
     contention_prefill: float = 1.0
     contention_decode: float = 1.0

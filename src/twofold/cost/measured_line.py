@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from twofold.compiled import inlined
 from twofold.cost.graphs import padded
 
@@ -30,48 +32,40 @@ def bucket(value: float) -> int:
 
 
 @inlined
-def segment(places: Any, hints: Any, points: int, value: float) -> int:
-    """The first point of the segment that holds ``value``: the last segment beyond the end, the first before it.
+def segment(places: Any, hints: Any, value: float) -> int:
+    """The last point that is not above ``value``; the first one if all are.
 
-    The search begins at the hint of the bucket, which is not above any value in it.
+    The search begins at the hint of the bucket, which is not above any value in it, and ends at the infinity behind
+    the points. Hints are unsigned: the compiler then knows that no index counts from the end.
     """
-    i = int(hints[bucket(value)])
-    while i + 2 < points and value >= places[i + 1]:
+    i = np.int64(hints[bucket(value)])
+    while value >= places[i + 1]:
         i += 1
     return i
 
 
 @inlined
-def share(places: Any, i: int, value: float) -> float:
-    """How far ``value`` is along the segment from point ``i``: 0 before it, above 1 beyond it."""
-    return float(max(0.0, (value - places[i]) / (places[i + 1] - places[i])))
+def counted(places: Any, hints: Any, count: int) -> int:
+    """:func:`segment` of a whole number: where each has a hint of its own, that is the one."""
+    return np.int64(hints[count]) if count < FINE else segment(places, hints, count)
 
 
 @inlined
-def between(values: Any, i: int, part: float) -> float:
-    """The value at ``part`` of the segment from point ``i``."""
-    return float(values[i] + part * (values[i + 1] - values[i]))
-
-
-@inlined
-def _looked_up(places: Any, hints: Any, values: Any, points: int, value: float) -> float:
-    if points == 0:
-        return 0.0
-    i = segment(places, hints, points, value)
-    return between(values, i, share(places, i, value))
+def past(places: Any, i: int, value: float) -> float:
+    """How far ``value`` is beyond point ``i``: 0 before the first."""
+    return float(max(0.0, value - places[i]))
 
 
 @inlined
 def _beside(cost: Any, load: "Load", mean: float) -> float:
     """Attention of the decodes, at a context of ``mean``, in a step that has prompts too."""
-    decodes = float(load.decodes)
-    i = segment(cost.beside_at, cost.beside_hint, cost.beside_points, decodes)
-    j = segment(cost.context_at, cost.context_hint, cost.context_points, mean)
-    along, up = share(cost.beside_at, i, decodes), share(cost.context_at, j, mean)
-    grid = cost.beside_s
-    lower = grid[i, j] + up * (grid[i, j + 1] - grid[i, j])
-    higher = grid[i + 1, j] + up * (grid[i + 1, j + 1] - grid[i + 1, j])
-    return float(lower + along * (higher - lower) + between(cost.beside_prompt_s, i, along) * load.prompt_tokens)
+    i = counted(cost.beside_at, cost.beside_hint, load.decodes)
+    j = segment(cost.context_at, cost.context_hint, mean)
+    along, up = past(cost.beside_at, i, load.decodes), past(cost.context_at, j, mean)
+    cell = cost.beside_s
+    level = cell[i, j, 0] + along * cell[i, j, 1]
+    prompt = cost.beside_prompt_s[i] + along * cost.beside_prompt_rise[i]
+    return float(level + prompt * load.prompt_tokens + up * (cell[i, j, 2] + along * cell[i, j, 3]))
 
 
 @inlined
@@ -80,30 +74,35 @@ def measured_parts(cost: Any, load: "Load", speed: "Speed", last: bool) -> Parts
 
     Prompts slow down as multiplying does, what decodes read of the weights and of the KV each in its own way.
     """
-    tokens, prompts, attention, slope, uneven = load.decodes + load.prompt_tokens, 0.0, 0.0, 0.0, 0.0
+    tokens, prompts, attention, beside, slope, uneven = load.decodes + load.prompt_tokens, 0.0, 0.0, 0.0, 0.0, 0.0
+    slowed = 1.0 / (speed.flops if load.prompt_tokens > 0 else speed.weights)
     computed = padded(cost, tokens)
-    whole = _looked_up(cost.dense_at, cost.dense_hint, cost.dense_s, cost.dense_points, computed)
+    i = counted(cost.dense_at, cost.dense_hint, computed)
+    whole = cost.dense_s[i] + past(cost.dense_at, i, computed) * cost.dense_rise[i]
     if load.prompt_tokens > 0:
-        i = segment(cost.chunk_at, cost.chunk_hint, cost.chunk_points, load.prompt_tokens)
-        along, mean = share(cost.chunk_at, i, load.prompt_tokens), load.pairs / load.prompt_tokens
-        attention = between(cost.chunk_base_s, i, along) + between(cost.chunk_each_s, i, along) * mean
-        prompts = (whole * load.prompt_tokens / tokens + attention) / speed.flops
+        i = counted(cost.chunk_at, cost.chunk_hint, load.prompt_tokens)
+        along, mean = load.prompt_tokens - cost.chunk_at[i], load.pairs / load.prompt_tokens
+        attention = cost.chunk_base_s[i] + along * cost.chunk_base_rise[i]
+        attention += (cost.chunk_each_s[i] + along * cost.chunk_each_rise[i]) * mean
+        prompts = (whole * (load.prompt_tokens / tokens) + attention) * slowed
     if load.decodes > 0:
-        mean = load.context / load.decodes
-        further = cost.longest_share * max(0.0, load.longest - mean)
-    if load.decodes > 0 and load.prompt_tokens > 0 and cost.beside_points > 0:
-        attention += _beside(cost, load, mean + further)
-    elif load.decodes > 0:
-        i = segment(cost.batch_at, cost.batch_hint, cost.decode_pieces, load.decodes)
-        along = share(cost.batch_at, i, load.decodes)
-        attention += between(cost.batch_base_s, i, along)
-        slope = between(cost.batch_each_s, i, along) / (load.decodes * speed.kv)
-        uneven = slope * load.decodes * further
+        longer = cost.longest_share * max(0, load.longest * load.decodes - load.context)
+        if load.prompt_tokens > 0 and cost.beside_points > 0:
+            beside = _beside(cost, load, (load.context + longer) / load.decodes)
+        else:
+            i = counted(cost.batch_at, cost.batch_hint, load.decodes)
+            along = load.decodes - cost.batch_at[i]
+            attention += cost.batch_base_s[i] + along * cost.batch_base_rise[i]
+            slope = (cost.batch_each_s[i] + along * cost.batch_each_rise[i]) / (load.decodes * speed.kv)
+            uneven = slope * longer
     if last:
-        if load.rows > 0:
-            whole += _looked_up(cost.row_at, cost.row_hint, cost.row_s, cost.row_points, load.rows)
-        sequences = max(load.rows, load.decodes + (load.prompt_tokens > 0))
-        whole += _looked_up(cost.sequence_at, cost.sequence_hint, cost.sequence_s, cost.sequence_points, sequences)
-    whole = (whole + attention) / (speed.flops if load.prompt_tokens > 0 else speed.weights)
+        if load.rows > 0 and cost.row_points > 0:
+            i = counted(cost.row_at, cost.row_hint, load.rows)
+            whole += cost.row_s[i] + past(cost.row_at, i, load.rows) * cost.row_rise[i]
+        if cost.sequence_points > 0:
+            sequences = max(load.rows, load.decodes + (load.prompt_tokens > 0))
+            i = counted(cost.sequence_at, cost.sequence_hint, sequences)
+            whole += cost.sequence_s[i] + past(cost.sequence_at, i, sequences) * cost.sequence_rise[i]
     fixed = cost.overhead_s + cost.exchange_s + cost.exchange_token_s * computed
-    return Parts(prompts, whole + uneven + fixed, slope)
+    whole = (whole + attention) * slowed + (uneven + fixed)
+    return Parts(prompts, whole + beside * slowed, slope)

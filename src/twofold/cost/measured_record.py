@@ -1,5 +1,6 @@
 """From tables of measurements to a COST record: as many points as it holds, and the roofline's shape beyond them."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 DOUBLINGS = 6
 FAR = float(2**DOUBLINGS)
+TABLES = {
+    "dense": ("",),
+    "row": ("",),
+    "sequence": ("",),
+    "chunk": ("base_", "each_"),
+    "batch": ("base_", "each_"),
+    "beside": ("prompt_",),
+    "context": (),
+}
+"""Names of the tables of a record, and of what each has seconds of."""
 
 
 def fill_record(record: np.recarray, tables: "Tables", layers: int) -> None:
@@ -48,7 +59,7 @@ def fill_record(record: np.recarray, tables: "Tables", layers: int) -> None:
         cost.exchange_s = cost.exchange_token_s = 0.0
     if tables.beside is not None:
         _fill_beside(cost, tables, stages)
-    _fill_hints(cost)
+    _fill_segments(cost)
     if len(tables.wake) > WAKES:
         raise SpecError("wake", len(tables.wake), f"accepted: at most {WAKES}")
     cost.wake_points = _fill_points(cost, "wake", tables.wake, 1)
@@ -121,17 +132,30 @@ def _fill_beside(cost: Any, tables: "Tables", stages: int) -> None:
     cost.beside_points, cost.context_points = n + 1, k
     cost.beside_at[:n], cost.beside_at[n] = decodes, decodes[-1] * FAR
     cost.context_at[:k] = contexts
-    cost.beside_s[:n, :k], cost.beside_s[n, :k] = seconds / stages, seconds[-1] * FAR / stages
     cost.beside_prompt_s[:n], cost.beside_prompt_s[n] = prompt_s / stages, prompt_s[-1] * FAR / stages
+    grid = np.vstack((seconds, seconds[-1] * FAR)) / stages
+    cell = cost.beside_s[: n + 1, :k]
+    cell[..., 0], cell[..., 1] = grid, _rises(cost.beside_at[: n + 1], grid.T).T
+    cell[..., 2], cell[..., 3] = _rises(contexts, grid), _rises(contexts, cell[..., 1])
 
 
-def _fill_hints(cost: Any) -> None:
-    """For each bucket the segment of its least value."""
+def _fill_segments(cost: Any) -> None:
+    """What a look-up needs besides the points: how much each value rises from each of them, and where to look first."""
     starts = [*range(FINE), *(COARSE * k for k in range(HINTS - FINE))]
-    for name in ("dense", "row", "sequence", "chunk", "batch", "beside", "context"):
+    for name, values in TABLES.items():
         points = int(cost["decode_pieces" if name == "batch" else f"{name}_points"])
-        found = np.searchsorted(cost[f"{name}_at"][:points], starts, side="right") - 1
-        cost[f"{name}_hint"] = np.clip(found, 0, max(0, points - 2))
+        places = cost[f"{name}_at"][:points]
+        cost[f"{name}_at"][points:] = math.inf
+        found = np.searchsorted(places, starts, side="right") - 1
+        cost[f"{name}_hint"] = np.clip(found, 0, max(0, points - 1))
+        for value in values if points else ():
+            cost[f"{name}_{value}rise"][:points] = _rises(places, cost[f"{name}_{value}s"][:points])
+
+
+def _rises(places: Floats, values: Floats) -> Floats:
+    """What ``values`` over ``places``, their last axis, rise by a unit beyond each; beyond the last as before it."""
+    rises = np.diff(values) / np.diff(places)
+    return np.concatenate((rises, rises[..., -1:]), axis=-1)
 
 
 def _fill_splits(cost: Any, splits: "Sequence[Split]") -> None:
@@ -140,5 +164,7 @@ def _fill_splits(cost: Any, splits: "Sequence[Split]") -> None:
     cost.splits = len(splits)
     for i, split in enumerate(splits):
         cost.split_units[i] = split.prefill_units, split.decode_units
-        beside = split.prompt_speed / split.contention_prefill, split.decode_speed / split.contention_decode
-        cost.split_speeds[i] = beside
+        cost.split_decode_speed[i] = split.decode_speed / split.contention_decode
+        cost.split_sizes[i] = len(split.prompt_speed)
+        for size, (tokens, speed) in enumerate(split.prompt_speed):
+            cost.split_size_at[i, size], cost.split_prompt_speed[i, size] = tokens, speed / split.contention_prefill

@@ -13,7 +13,7 @@ from twofold.cost.contract import Reach, Regime
 from twofold.cost.grids import Beside, Sample, Straight, beside_grid, straight
 from twofold.cost.measured import Key, Measured, Split, Tables, known_device
 from twofold.cost.roofline import Roofline
-from twofold.cost.step import WAKES
+from twofold.cost.step import SIZES, WAKES
 from twofold.errors import SpecError
 from twofold.spec.checked import Checked, Positive
 from twofold.spec.device import Device
@@ -23,23 +23,26 @@ VERSION = 1
 LONGEST_S, LARGEST, MOST_POINTS = 3600.0, 1e12, 4096
 """Bounds on a time, on a number of tokens, and on the length of a table: beyond them lies no measurement."""
 
-Seconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
-Size = Annotated[float, Field(gt=0, le=LARGEST)]
-Keys = Annotated[float, Field(ge=0, le=LARGEST)]
-Dense = tuple[Size, Annotated[float, Field(gt=0, le=LONGEST_S)]]
+Number = Annotated[float, Field(strict=True)]
+"""Neither text nor true or false, which would be numbers otherwise."""
+Whole = Annotated[Positive, Field(strict=True)]
+Seconds = Annotated[Number, Field(ge=0, le=LONGEST_S)]
+Size = Annotated[Number, Field(gt=0, le=LARGEST)]
+Keys = Annotated[Number, Field(ge=0, le=LARGEST)]
+Dense = tuple[Size, Annotated[Number, Field(gt=0, le=LONGEST_S)]]
 Count = tuple[Keys, Seconds]
 Cell = tuple[Size, Keys, Seconds]
-Speed = Annotated[float, Field(ge=1e-3, le=1)]
-Slowdown = Annotated[float, Field(ge=1, le=1e3)]
-Relative = Annotated[float, Field(ge=0, le=10)]
+Speed = Annotated[Number, Field(ge=1e-3, le=1)]
+Slowdown = Annotated[Number, Field(ge=1, le=1e3)]
+Relative = Annotated[Number, Field(ge=0, le=10)]
 
 
 class SplitFields(Checked):
     """A line of ``splits``."""
 
-    prefill_units: Positive
-    decode_units: Positive
-    prompt_speed: Speed
+    prefill_units: Whole
+    decode_units: Whole
+    prompt_speed: Speed | Annotated[tuple[tuple[Size, Speed], ...], Field(min_length=1, max_length=SIZES)]
     decode_speed: Speed
     contention_prefill: Slowdown = 1.0
     contention_decode: Slowdown = 1.0
@@ -55,7 +58,7 @@ class PairFields(Checked):
 class EntryFields(Checked):
     """One of ``entries``: seconds of all layers of one replica, as ``docs/cost-models.md`` lists them."""
 
-    tp: Positive = 1
+    tp: Whole = 1
     dtype: str | None = None
     step_s: Seconds = 0.0
     layer_s: Seconds = 0.0
@@ -65,7 +68,7 @@ class EntryFields(Checked):
     prompt_attention: PairFields | Annotated[tuple[Cell, ...], Field(max_length=MOST_POINTS)]
     decode_attention: Annotated[tuple[Cell, ...], Field(min_length=2, max_length=MOST_POINTS)]
     beside_attention: Annotated[tuple[Cell, ...], Field(max_length=MOST_POINTS)] = ()
-    longest_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    longest_share: Annotated[Number, Field(ge=0, le=1)] = 0.0
     wake: Annotated[tuple[Count, ...], Field(max_length=WAKES)] = ()
     splits: tuple[SplitFields, ...] = ()
     residuals: dict[Regime, Relative] = Field(default_factory=dict)
@@ -74,7 +77,7 @@ class EntryFields(Checked):
 class FileFields(Checked):
     """The whole file; ``model`` and ``device`` have the fields of a catalog entry."""
 
-    twofold_cost: int
+    twofold_cost: Whole
     source: str = ""
     model: dict[str, Any]
     device: dict[str, Any]
@@ -154,10 +157,15 @@ def _tables(entry: EntryFields, where: str) -> Tables:
         step_s=entry.step_s,
         layer_s=entry.layer_s,
         wake=entry.wake,
-        splits=tuple(Split(**dict(split)) for split in entry.splits),
+        splits=tuple(_split(split) for split in entry.splits),
         residuals=dict(entry.residuals),
         reach=Reach(float(places[-1]), decodes[-1].size, max(contexts)),
     )
+
+
+def _split(given: SplitFields) -> Split:
+    speed = given.prompt_speed
+    return Split(**dict(given) | {"prompt_speed": speed if isinstance(speed, tuple) else ((1.0, speed),)})
 
 
 def check_points(field: str, points: Sequence[tuple[float, float]]) -> None:
@@ -175,6 +183,9 @@ def _check_splits(field: str, splits: Sequence[SplitFields], device: Device) -> 
             raise SpecError(f"{field}[{number}]", value, f"accepted: at most the {device.units} units of {device.name}")
         if units in divided[:number]:
             raise SpecError(f"{field}[{number}]", value, "accepted: each division once")
+        speed = splits[number].prompt_speed
+        if isinstance(speed, tuple) and len(speed) > 1:
+            check_points(f"{field}[{number}].prompt_speed", speed)
 
 
 def _check_contexts(field: str, cells: Sequence[tuple[float, float, float]]) -> None:

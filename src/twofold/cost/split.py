@@ -6,10 +6,11 @@ The measured curves have one constant each, fitted to public solo runs on A100 a
 weight reads, 10 % for prefill): speed(x) = x (1 + c) / (x + c).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.compiled import compiled
 from twofold.cost.step import Speed
 from twofold.errors import SpecError
 
@@ -18,10 +19,14 @@ PREFILL_CONSTANT = 0.95
 
 
 class LaneSpeeds(NamedTuple):
-    """Speed of both lanes of a split."""
+    """Speed of both lanes of a split; ``by_size`` (prompt tokens, speed) where that of prompts was measured by size.
+
+    ``prefill`` is then the highest of them.
+    """
 
     prefill: Speed
     decode: Speed
+    by_size: tuple[tuple[float, float], ...] = ()
 
 
 def saturating(share: float, constant: float) -> float:
@@ -48,8 +53,25 @@ def split_speeds(cost: np.record | None, prefill: int, decode: int, units: int, 
     if [prefill, decode] not in known:
         measured = ", ".join(f"{first}:{second}" for first, second in known)
         raise SpecError("split", f"{prefill}:{decode}", f"accepted with these measurements: {measured}")
-    prompts, decodes = (float(speed) for speed in cost.split_speeds[known.index([prefill, decode])])
-    return LaneSpeeds(Speed(prompts, prompts, prompts), Speed(decodes, decodes, decodes))
+    i = known.index([prefill, decode])
+    count, decodes = int(cost.split_sizes[i]), float(cost.split_decode_speed[i])
+    sizes = zip(cost.split_size_at[i, :count].tolist(), cost.split_prompt_speed[i, :count].tolist(), strict=True)
+    by_size = tuple(sizes)
+    prompts = max(speed for _, speed in by_size)
+    return LaneSpeeds(Speed(prompts, prompts, prompts), Speed(decodes, decodes, decodes), by_size)
+
+
+@compiled
+def prompt_speed(split: Any, tokens: int, speed: Speed) -> Speed:
+    """Speed of a batch of so many prompt tokens: straight between the sizes of ``split``, ``speed`` if it has none."""
+    if split.sizes == 0:
+        return speed
+    found = split.size_speed[0]
+    for i in range(1, split.sizes):
+        low, high = split.size_at[i - 1], split.size_at[i]
+        part = min(max((tokens - low) / (high - low), 0.0), 1.0)
+        found += part * (split.size_speed[i] - split.size_speed[i - 1])
+    return Speed(found, found, found)
 
 
 def _speed(share: float, saturation: float | None) -> Speed:

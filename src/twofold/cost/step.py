@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.compiled import compiled
+from twofold.compiled import compiled, inlined
 from twofold.cost.graphs import padded
 from twofold.cost.measured_line import HINTS, measured_parts
 
 PIECES = 32
-DENSE, ROWS, CHUNKS, BATCHES, BESIDE, CONTEXTS, SPLITS, WAKES = 176, 64, 40, 32, 16, 28, 16, 8
+DENSE, ROWS, CHUNKS, BATCHES, BESIDE, CONTEXTS, SPLITS, SIZES, WAKES = 176, 64, 40, 32, 16, 28, 16, 4, 8
 """The most points of each table of measurements."""
 
 COST = np.dtype(
@@ -62,40 +62,51 @@ COST = np.dtype(
         ("decode_request_s", "f8", (PIECES,)),
         ("decode_context_s", "f8", (PIECES,)),
         ("dense_points", "i8"),
-        ("dense_at", "f8", (DENSE,)),
+        ("dense_at", "f8", (DENSE + 1,)),
         ("dense_s", "f8", (DENSE,)),
-        ("dense_hint", "i2", (HINTS,)),
+        ("dense_rise", "f8", (DENSE,)),
+        ("dense_hint", "u2", (HINTS,)),
         ("row_points", "i8"),
-        ("row_at", "f8", (ROWS,)),
+        ("row_at", "f8", (ROWS + 1,)),
         ("row_s", "f8", (ROWS,)),
-        ("row_hint", "i2", (HINTS,)),
+        ("row_rise", "f8", (ROWS,)),
+        ("row_hint", "u2", (HINTS,)),
         ("sequence_points", "i8"),
-        ("sequence_at", "f8", (ROWS,)),
+        ("sequence_at", "f8", (ROWS + 1,)),
         ("sequence_s", "f8", (ROWS,)),
-        ("sequence_hint", "i2", (HINTS,)),
+        ("sequence_rise", "f8", (ROWS,)),
+        ("sequence_hint", "u2", (HINTS,)),
         ("chunk_points", "i8"),
-        ("chunk_at", "f8", (CHUNKS,)),
+        ("chunk_at", "f8", (CHUNKS + 1,)),
         ("chunk_base_s", "f8", (CHUNKS,)),
+        ("chunk_base_rise", "f8", (CHUNKS,)),
         ("chunk_each_s", "f8", (CHUNKS,)),
-        ("chunk_hint", "i2", (HINTS,)),
-        ("batch_at", "f8", (BATCHES,)),
+        ("chunk_each_rise", "f8", (CHUNKS,)),
+        ("chunk_hint", "u2", (HINTS,)),
+        ("batch_at", "f8", (BATCHES + 1,)),
         ("batch_base_s", "f8", (BATCHES,)),
+        ("batch_base_rise", "f8", (BATCHES,)),
         ("batch_each_s", "f8", (BATCHES,)),
-        ("batch_hint", "i2", (HINTS,)),
+        ("batch_each_rise", "f8", (BATCHES,)),
+        ("batch_hint", "u2", (HINTS,)),
         ("beside_points", "i8"),
-        ("beside_at", "f8", (BESIDE,)),
+        ("beside_at", "f8", (BESIDE + 1,)),
         ("beside_prompt_s", "f8", (BESIDE,)),
-        ("beside_hint", "i2", (HINTS,)),
+        ("beside_prompt_rise", "f8", (BESIDE,)),
+        ("beside_hint", "u2", (HINTS,)),
         ("context_points", "i8"),
-        ("context_at", "f8", (CONTEXTS,)),
-        ("context_hint", "i2", (HINTS,)),
-        ("beside_s", "f8", (BESIDE, CONTEXTS)),
+        ("context_at", "f8", (CONTEXTS + 1,)),
+        ("context_hint", "u2", (HINTS,)),
+        ("beside_s", "f8", (BESIDE, CONTEXTS, 4)),
         ("wake_points", "i8"),
         ("wake_at", "f8", (WAKES,)),
         ("wake_s", "f8", (WAKES,)),
         ("splits", "i8"),
         ("split_units", "i8", (SPLITS, 2)),
-        ("split_speeds", "f8", (SPLITS, 2)),
+        ("split_decode_speed", "f8", (SPLITS,)),
+        ("split_sizes", "i8", (SPLITS,)),
+        ("split_size_at", "f8", (SPLITS, SIZES)),
+        ("split_prompt_speed", "f8", (SPLITS, SIZES)),
     ],
     align=True,
 )
@@ -113,10 +124,13 @@ not above the tokens or the decodes; a step of both takes the sum less ``shared_
 
 Measurements (``dense_points`` above 0; then ``decode_pieces`` counts the points of ``batch_at``) are tables of seconds
 of the stage, straight between their points: ``dense`` over all tokens, ``row`` over rows of logits and ``sequence``
-over sequences on the last stage, ``chunk`` over prompt tokens and ``batch`` over decodes: base + each x mean keys of a
-query, ``beside`` over decodes and their mean context in a step that has prompts too, with ``beside_prompt_s`` a prompt
-token. ``*_hint`` is where to look first, see ``measured_line.segment``. ``split_speeds`` are those of prompts and
-decodes on ``split_units``, beside each other.
+over sequences on the last stage, ``chunk`` over prompt tokens and ``batch`` over decodes (both from 1 or less on):
+base + each x mean keys of a query, ``beside`` over decodes and their mean context in a step that has prompts too, with
+``beside_prompt_s`` a prompt token. ``*_at`` are the points, infinite behind the last; ``*_rise`` is what a unit beyond
+a point adds, and ``beside_s`` has four values a cell: seconds, what a decode adds, what a token of context adds, and
+how much more of the latter a decode adds. ``*_hint`` is where to look first, see ``measured_line.segment``.
+``split_prompt_speed``, at ``split_sizes`` numbers of prompt tokens ``split_size_at``, and ``split_decode_speed`` are
+those of the lanes on ``split_units``, beside each other.
 """
 
 
@@ -177,7 +191,7 @@ def at(line: Line, context: int) -> float:
     return max(line.flops + line.flops_slope * context, line.bytes + line.bytes_slope * context) + line.fixed
 
 
-@compiled
+@inlined
 def _piece(starts: Any, pieces: int, value: float) -> int:
     """The last of so many pieces that starts at or below ``value``; the first if none does."""
     found = 0
@@ -186,7 +200,7 @@ def _piece(starts: Any, pieces: int, value: float) -> int:
     return found
 
 
-@compiled
+@inlined
 def _fitted_line(cost: Any, load: Load, speed: Speed) -> Line:
     """The line of a fit: prompts slow down as multiplying does, decodes as reading weights and KV do.
 
@@ -208,7 +222,7 @@ def _fitted_line(cost: Any, load: Load, speed: Speed) -> Line:
     return Line(prompts, 0.0, seconds, slope, 0.0)
 
 
-@compiled
+@inlined
 def _measured_line(cost: Any, load: Load, speed: Speed, last: bool) -> Line:
     """The line of measurements, in the terms of :func:`_fitted_line`."""
     parts = measured_parts(cost, load, speed, last)

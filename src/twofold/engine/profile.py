@@ -33,7 +33,7 @@ TIMES = 3
 SHORTEST, MOST_PROMPTS = 128, 16
 PAUSES, WAKING = (0.05, 0.25, 1.0), Point(chunks=((96, 0),))
 """After so many seconds without a step this one is timed: long enough for what kept it fast to be gone."""
-LANE_PROMPT, LANE_DECODES, LANE_CONTEXT = 512, 8, 512
+LANE_PROMPTS, LANE_DECODES, LANE_CONTEXT = (64, 192, 512), 8, 512
 Share = Callable[[float], None]
 Told = Callable[[str, float], None]
 """Told what is being measured, and the share of it that is done (0 to 1)."""
@@ -231,12 +231,12 @@ def _splits(
     """Times of the lanes; none where there are no cores of a CPU to divide."""
     if decodes.where.type != "cpu" or device.compute_capability != "cpu" or not divisible(device.units):
         return []
-    tokens, context = min(LANE_PROMPT, bounds.chunk), min(LANE_CONTEXT, bounds.context // 2)
+    sizes, context = sorted({min(size, bounds.chunk) for size in LANE_PROMPTS}), min(LANE_CONTEXT, bounds.context // 2)
     count = max(n for n in range(1, LANE_DECODES + 1) if n == 1 or bounds.hold(Point(n, context)))
-    prompts = made(bounds._replace(kv=tokens + 2 * SPARE, decodes=1))
-    lanes = Lane(prompts, Point(chunks=((tokens, 0),))), Lane(decodes, Point(count, context))
+    prompts = made(bounds._replace(kv=sizes[-1] + 2 * SPARE, decodes=1))
+    lanes = [Lane(prompts, Point(chunks=((size, 0),))) for size in sizes]
     try:
-        return time_splits(*lanes, device.units, rounds, tell)
+        return time_splits(lanes, Lane(decodes, Point(count, context)), device.units, rounds, tell)
     finally:
         prompts.close()
 

@@ -3,10 +3,11 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twofold.engine.cores import Crew, Crews, own_cores
 from twofold.engine.profile_points import Point
@@ -17,6 +18,7 @@ FEW = 8
 SAMPLES = 3
 LONGEST_WAIT_S = 600.0
 Told = Callable[[float], None]
+Split = tuple[int, int]
 
 
 class Lane(NamedTuple):
@@ -26,27 +28,35 @@ class Lane(NamedTuple):
     point: Point
 
 
-class SplitTimes(NamedTuple):
-    """Seconds of a step of prompts and of one of decodes on (``prefill``, ``decode``) units of a machine.
+Pair = tuple[float, float]
+"""Of a step of prompts, and of one of decodes."""
 
-    Each on all units, alone on its own, and on its own beside the other.
-    """
+
+class LaneTimes(NamedTuple):
+    """Seconds of both steps on all units of a machine, alone on their own, and on their own beside the other."""
+
+    whole: Pair
+    alone: Pair
+    beside: Pair
+
+
+class SplitTimes(NamedTuple):
+    """What was measured on (``prefill``, ``decode``) units, for each number of prompt tokens."""
 
     prefill: int
     decode: int
-    whole: tuple[float, float]
-    alone: tuple[float, float]
-    beside: tuple[float, float]
+    times: dict[int, LaneTimes]
 
-    def entry(self) -> dict[str, float]:
+    def entry(self) -> dict[str, Any]:
         """As in a cost file: speed relative to all units, at most 1; how many times longer beside the other lane."""
+        all_, sizes = list(self.times.values()), self.times.items()
         return {
             "prefill_units": self.prefill,
             "decode_units": self.decode,
-            "prompt_speed": min(1.0, self.whole[0] / self.alone[0]),
-            "decode_speed": min(1.0, self.whole[1] / self.alone[1]),
-            "contention_prefill": max(1.0, self.beside[0] / self.alone[0]),
-            "contention_decode": max(1.0, self.beside[1] / self.alone[1]),
+            "prompt_speed": [[size, min(1.0, each.whole[0] / each.alone[0])] for size, each in sizes],
+            "decode_speed": min(1.0, median(each.whole[1] / each.alone[1] for each in all_)),
+            "contention_prefill": max(1.0, median(each.beside[0] / each.alone[0] for each in all_)),
+            "contention_decode": max(1.0, median(each.beside[1] / each.alone[1] for each in all_)),
         }
 
 
@@ -55,23 +65,28 @@ def divisible(units: int) -> bool:
     return units >= 2 and hasattr(os, "sched_setaffinity") and len(os.sched_getaffinity(0)) >= units
 
 
-def splits(units: int) -> list[tuple[int, int]]:
+def splits(units: int) -> list[Split]:
     """All divisions of a few units; of many, those that a multiplexed replica makes by itself."""
     if units <= FEW:
         return [(prefill, units - prefill) for prefill in range(units - 1, 0, -1)]
     return divide(units, "cpu", FEW - 2)
 
 
-def time_splits(prompts: Lane, decodes: Lane, units: int, rounds: int, tell: Told) -> list[SplitTimes]:
-    """Measure every split ``rounds`` times in turn, and take medians. SpecError where threads cannot be pinned."""
+def time_splits(prompts: Sequence[Lane], decodes: Lane, units: int, rounds: int, tell: Told) -> list[SplitTimes]:
+    """Measure every split ``rounds`` times in turn, with each of the prompts, and take medians.
+
+    SpecError where threads cannot be pinned.
+    """
     found = splits(units)
-    seen: dict[tuple[int, int], list[list[tuple[float, float]]]] = {split: [] for split in found}
+    cases = list(product(found, prompts))
+    seen: dict[Split, dict[int, list[LaneTimes]]] = {
+        split: {each.point.tokens: [] for each in prompts} for split in found
+    }
     with _crews(own_cores(units)) as crews:
-        for done in range(rounds * len(found)):
-            split = found[done % len(found)]
-            seen[split].append(_once(prompts, decodes, crews, units, split))
-            tell((done + 1) / (rounds * len(found)))
-    return [SplitTimes(*split, *_medians(seen[split])) for split in found]
+        for done, (split, each) in enumerate(cases * rounds, 1):
+            seen[split][each.point.tokens].append(_once(each, decodes, crews, units, split))
+            tell(done / (rounds * len(cases)))
+    return [SplitTimes(*split, {size: _medians(times) for size, times in seen[split].items()}) for split in found]
 
 
 @contextmanager
@@ -83,15 +98,14 @@ def _crews(cores: list[int]) -> Iterator[Crews]:
         crews.close()
 
 
-def _once(prompts: Lane, decodes: Lane, crews: Crews, units: int, split: tuple[int, int]) -> list[tuple[float, float]]:
-    """(prompt, decode) seconds on the whole machine, alone, and beside each other."""
+def _once(prompts: Lane, decodes: Lane, crews: Crews, units: int, split: Split) -> LaneTimes:
     whole, _ = crews.pair(units, 0)
     first, second = crews.pair(*split)
-    return [
+    return LaneTimes(
         (_alone(whole, prompts), _alone(whole, decodes)),
         (_alone(first, prompts), _alone(second, decodes)),
         _beside(first, prompts, second, decodes),
-    ]
+    )
 
 
 def _alone(crew: Crew, lane: Lane) -> float:
@@ -102,7 +116,7 @@ def _alone(crew: Crew, lane: Lane) -> float:
     return median(crew.submit(job).result(LONGEST_WAIT_S))
 
 
-def _beside(first: Crew, prompts: Lane, second: Crew, decodes: Lane) -> tuple[float, float]:
+def _beside(first: Crew, prompts: Lane, second: Crew, decodes: Lane) -> Pair:
     """Both repeat their steps until each has enough of them, the first of each left out as the other may start late."""
     stop, counts = threading.Event(), [0, 0]
 
@@ -125,6 +139,10 @@ def _beside(first: Crew, prompts: Lane, second: Crew, decodes: Lane) -> tuple[fl
     return median(seconds[0][1:]), median(seconds[1][1:])
 
 
-def _medians(rounds: list[list[tuple[float, float]]]) -> list[tuple[float, float]]:
+def _medians(rounds: list[LaneTimes]) -> LaneTimes:
     """Over the rounds, for each of the three arrangements and both lanes."""
-    return [(median(each[how][0] for each in rounds), median(each[how][1] for each in rounds)) for how in range(3)]
+
+    def both(pairs: list[Pair]) -> Pair:
+        return median(first for first, _ in pairs), median(second for _, second in pairs)
+
+    return LaneTimes(*(both(list(pairs)) for pairs in zip(*rounds, strict=True)))

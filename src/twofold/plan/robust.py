@@ -47,6 +47,11 @@ class RegretRow:
         return max(cell.regret for cell in self.cells)
 
     @property
+    def worst_at(self) -> int:
+        """The first workload on which the regret is the largest: its place."""
+        return max(range(len(self.cells)), key=lambda place: self.cells[place].regret)
+
+    @property
     def mean(self) -> float:
         """The mean regret, all workloads alike."""
         return sum(cell.regret for cell in self.cells) / len(self.cells)

@@ -86,11 +86,15 @@ def doubts(question: Question, ranked: Sequence[Entry], pool: Pool) -> list[Doub
     what both have in common, as most of two equal devices, would tell them apart more often.
     """
     tasks = [Known(entry.deployment, entry.found.rate) for entry in ranked if entry.found is not None]
-    errors = np.array(pool.map(known_within, question, tasks), np.float64)
-    found = np.array([entry.value for entry in ranked])
+    return doubted([entry.value for entry in ranked], pool.map(known_within, question, tasks))
+
+
+def doubted(values: Sequence[float], errors: Sequence[float | None]) -> list[Doubt | None]:
+    """The doubt of each of ``values``, in the order of their ranks, of which these relative errors are known."""
+    found, known = np.array(values, np.float64), np.array(errors, np.float64)
     return [
-        None if math.isnan(error) else Doubt(error, _untold(rank, found, found * errors))
-        for rank, error in enumerate(errors.tolist())
+        None if math.isnan(error) else Doubt(error, _untold(rank, found, found * known))
+        for rank, error in enumerate(known.tolist())
     ]
 
 

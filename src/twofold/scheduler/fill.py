@@ -33,17 +33,31 @@ def add_decode(s: Scheduler, k: int, slot: int) -> None:
 
 
 @compiled
+def _item_of(s: Scheduler, k: int, slot: int) -> int:
+    """Which item of step ``k`` has prompt tokens of ``slot``; NONE if there is none yet."""
+    if s.requests[slot].in_flight > 0:
+        for i in range(s.steps[k].items):
+            if s.item_slots[k, i] == slot:
+                return int(i)
+    return NONE
+
+
+@compiled
 def add_chunk(s: Scheduler, k: int, slot: int, tokens: int) -> None:
-    """The next ``tokens`` prompt tokens of a started request go into step ``k``."""
+    """The next ``tokens`` prompt tokens of a started request go into step ``k``, behind those it has there if any."""
     step, request = s.steps[k], s.requests[slot]
-    s.item_slots[k, step.items], s.item_tokens[k, step.items] = slot, tokens
-    step.items += 1
-    step.prompts += 1
+    item = _item_of(s, k, slot)
+    if item < 0:
+        item = int(step.items)
+        s.item_slots[k, item], s.item_tokens[k, item] = slot, 0
+        step.items += 1
+        step.prompts += 1
+        step.prefix += request.planned
+        request.in_flight += 1
+    s.item_tokens[k, item] += tokens
     step.prompt_tokens += tokens
     step.pairs += chunk_pairs(int(request.planned), tokens)
-    step.prefix += request.planned
     request.planned += tokens
-    request.in_flight += 1
     if request.planned == request.target:
         step.rows += 1
 

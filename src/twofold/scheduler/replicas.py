@@ -96,6 +96,9 @@ def fill_splits(
         speeds = split_speeds(cost, int(prefill), int(decode), device.units, group.saturation)
         row.prefill_flops, row.prefill_weights, row.prefill_kv = speeds.prefill
         row.decode_flops, row.decode_weights, row.decode_kv = speeds.decode
+        row.sizes = len(speeds.by_size)
+        for i, (tokens, speed) in enumerate(speeds.by_size):
+            row.size_at[i], row.size_speed[i] = tokens, speed
 
 
 def _stream_groups(group: Group, device: Device) -> splits.StreamGroups:

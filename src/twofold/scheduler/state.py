@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from twofold.compiled import compiled
-from twofold.cost.step import COST
+from twofold.cost.step import COST, SIZES
 from twofold.reference import Handle, reference_type, write_field
 
 REQUEST = np.dtype(
@@ -134,10 +134,17 @@ SPLIT = np.dtype(
         ("decode_flops", "f8"),
         ("decode_weights", "f8"),
         ("decode_kv", "f8"),
+        ("sizes", "i8"),
+        ("size_at", "f8", (SIZES,)),
+        ("size_speed", "f8", (SIZES,)),
     ],
     align=True,
 )
-"""One stream group of a multiplexed replica: units of both lanes and the speed of each lane on them."""
+"""One stream group of a multiplexed replica: units of both lanes and the speed of each lane on them.
+
+Where the speed of prompts was measured by size, ``size_speed`` at ``sizes`` numbers of prompt tokens ``size_at`` stands
+in the place of ``prefill_*``.
+"""
 
 POOL = np.dtype(
     [

@@ -6,6 +6,7 @@ decodes run out; both lanes are waited for then.
 """
 
 from twofold.compiled import compiled
+from twofold.cost.split import prompt_speed
 from twofold.cost.step import Speed, at, step_seconds
 from twofold.scheduler.fill import step_load
 from twofold.scheduler.groups import pick_group
@@ -26,7 +27,10 @@ def _adjust(sim: Simulation, r: int) -> None:
     group = pick_group(s, r, k, bool(prefill.busy))
     split = s.splits[r, group]
     decode.flops, decode.weights, decode.kv = split.decode_flops, split.decode_weights, split.decode_kv
-    prefill.flops, prefill.weights, prefill.kv = split.prefill_flops, split.prefill_weights, split.prefill_kv
+    speed = Speed(split.prefill_flops, split.prefill_weights, split.prefill_kv)
+    if prefill.busy:
+        speed = prompt_speed(split, step_load(s, k + 1).prompt_tokens, speed)
+    prefill.flops, prefill.weights, prefill.kv = speed
     station = sim.stations[r]
     station.adjust = 0
     if station.group != group:

@@ -17,6 +17,13 @@ and a test fails when its numbers drift. What is fitted is fitted on one part of
 stands above each table. A mean absolute error is the mean of |predicted / measured - 1|. The figures of other
 simulators are those that they published on the same set, on all of it. `--report FILE.html` adds the pictures.
 """
+NOT_PREDICTED = """\
+## What is not predicted
+
+Server runs of MLPerf Inference. Their results tell the rate, the tokens of all requests in a second and percentiles of
+TTFT and TPOT, but neither the lengths of the prompts and of single outputs nor how the model was laid out over the
+devices and batched. Lengths from elsewhere would be a fit to what is reported.
+"""
 
 
 def markdown(report: Report) -> str:
@@ -25,7 +32,7 @@ def markdown(report: Report) -> str:
     if report.skipped:
         lines = "\n".join(f"- `{name}`: {reason}" for name, reason in report.skipped.items())
         parts.append(f"## Sets that are not here\n\n{lines}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, NOT_PREDICTED])
 
 
 def _section(each: MeasuredSet) -> str:

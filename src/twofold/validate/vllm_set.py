@@ -58,7 +58,7 @@ def predict(name: str, folder: Path) -> MeasuredSet:
             cloud("TTFT of each request", "s", fitted.ttft_s[kept], run.ttft_s[kept], "held out"),
             cloud("TPOT of each request", "s", fitted.tpot_s[kept], run.tpot_s[kept], "held out"),
         ),
-        _reasons(run, budget, next(iter(costs.rows.values())).longest_share),
+        (*ranks(run, alone, goals[2]), *_reasons(run, budget, next(iter(costs.rows.values())).longest_share)),
     )
 
 
@@ -151,6 +151,24 @@ def _peers(path: Path) -> dict[str, str]:
         return {}
     found = re.findall(r"^(\w+ \w+)\s+[\d.]+\s+[\d.]+\s+([+-][\d.]+)%", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {what: f"LLMServingSim {error} %" for what, error in found}
+
+
+def ranks(run: VllmRun, alone: Result, goal: float | None) -> tuple[str, ...]:
+    """Where the percentiles that missed ``goal`` lie among the requests as they were measured."""
+    missed = []
+    for metric, predicted, measured in (("TTFT", alone.ttft_s, run.ttft_s), ("TPOT", alone.tpot_s, run.tpot_s)):
+        for name, percentile in STATISTICS.items():
+            value = _at(predicted, percentile)
+            if percentile is None or goal is None or abs(value / _at(measured, percentile) - 1.0) <= goal:
+                continue
+            ordered = np.sort(measured)
+            place = int(np.searchsorted(ordered, value, side="right"))
+            nearest = " and ".join(f"{1e3 * each:,.1f} ms" for each in ordered[max(0, place - 1) : place + 1])
+            missed.append(
+                f"{100 * place / len(ordered):.1f} % of the requests were within the {metric} predicted as {name} "
+                f"({1e3 * value:,.1f} ms; the nearest measured are {nearest})"
+            )
+    return (f"Percentiles missed, by rank: {', '.join(missed)}.",) if missed else ()
 
 
 def _reasons(run: VllmRun, budget: int, longest_share: float) -> tuple[str, ...]:
