@@ -98,6 +98,15 @@ def test_heads_between_those_that_were_measured_are_straight_between_them(write,
     assert 1e3 * (line.base_s + line.each_s * 1024) == pytest.approx(2 * decode_ms(1, 1024) * (2 * 1 + 1 * 4) / 3)
 
 
+def test_of_several_kernels_the_fastest_is_taken(kernels, tiny):
+    step = {"decode_contexts": [1024] * 64, "prompts": [(0, 64)]}
+    once = milliseconds(tiny, **step)
+    for name, rows in (("context", prompts()), ("generation", decodes())):
+        slow = [row | {"latency": 3 * row["latency"]} for row in rows]
+        kernels(f"attention/vllm/1.0.10/{name}_attention", slow + rows + slow)
+    assert milliseconds(tiny, **step) == once
+
+
 def test_no_kernel_reads_faster_than_the_memory(kernels, tiny):
     rows = [row | {"latency": 1e-9} for row in decodes()]
     kernels("attention/vllm/1.0.10/generation_attention", rows)

@@ -1,21 +1,23 @@
 """Attention: what was measured of whole prompts and of decodes, for the heads that one device has."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
 
 from twofold.cost.grids import Sample
+from twofold.cost.silicon.dtypes import KV_DTYPES
 from twofold.cost.silicon.kernels import MILLI, columns, read_table
 from twofold.errors import SpecError
 
 SHAPE = ("num_heads", "num_key_value_heads", "head_dim", "attn_dtype", "kv_cache_dtype")
 WINDOW = "window_size"
 """0, or no such column, is attention to all of the context."""
-KV_DTYPES = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8"}
-BATCHED = 16384.0
-"""Above so many tokens only those of several prompts were measured: doublings are taken."""
 DOUBLINGS = 3
+"""So often the longest prompt, of tokens that only several prompts together were measured with."""
+Measurement = tuple[int, int, float]
+"""(batch, length or context, seconds) of one layer."""
 
 
 class Heads(NamedTuple):
@@ -34,12 +36,16 @@ def read_decodes(file: Path, heads: Heads) -> list[Sample]:
 
 
 def read_prompts(file: Path, heads: Heads) -> list[Sample]:
-    """Seconds of one layer at so many prompt tokens with so many keys each.
+    """Seconds of one layer at so many prompt tokens with so many keys each."""
+    return with_chunks(file, _of_heads(file, heads, "batch_size", "isl"))
+
+
+def with_chunks(file: Path, rows: Sequence[Measurement]) -> list[Sample]:
+    """The prompts of ``rows``, and their chunks.
 
     Whole prompts, alone or several of one length, were measured; a chunk after others takes the seconds a query-key
     pair of the whole prompt that it ends, and at least what its tokens take by themselves.
     """
-    rows = _of_heads(file, heads, "batch_size", "isl")
     alone = {float(length): seconds for count, length, seconds in rows if count == 1}
     if len(alone) < 2:
         raise SpecError(file.name, len(alone), "accepted: prompts of two lengths or more, each alone")
@@ -54,23 +60,37 @@ def read_prompts(file: Path, heads: Heads) -> list[Sample]:
     return samples
 
 
-def _of_heads(file: Path, heads: Heads, first: str, second: str) -> list[tuple[int, int, float]]:
-    """(first, second, seconds) of these heads, straight between the numbers of query heads that were measured."""
-    rows = _measured(file, heads, first, second)
-    counts = sorted(set(rows["num_heads"]))
-    below = max((count for count in counts if count <= heads.queries), default=None)
-    above = min((count for count in counts if count >= heads.queries), default=None)
+def between_heads(table: pl.DataFrame, queries: int, first: str, second: str) -> list[Measurement] | None:
+    """(first, second, seconds) straight between the numbers of query heads of ``table``; None outside of them."""
+    counts = sorted(set(table["num_heads"]))
+    below = max((count for count in counts if count <= queries), default=None)
+    above = min((count for count in counts if count >= queries), default=None)
     if below is None or above is None:
-        asked = f"{heads.queries} of queries, {heads.keys} of keys, {heads.width} wide, {heads.kv_dtype}"
-        accepted = f"accepted with {heads.keys} of keys: {', '.join(map(str, counts)) or 'none'} of queries"
-        raise SpecError("heads of a device", asked, accepted)
-    low, high = ({(a, b): MILLI * ms for a, b, ms in _rows(rows, count, first, second)} for count in (below, above))
-    part = (heads.queries - below) / (above - below) if above > below else 0.0
+        return None
+    low, high = ({(a, b): MILLI * ms for a, b, ms in _rows(table, count, first, second)} for count in (below, above))
+    part = (queries - below) / (above - below) if above > below else 0.0
     return [(*place, (1.0 - part) * low[place] + part * high[place]) for place in sorted(low.keys() & high.keys())]
 
 
+def known_heads(table: pl.DataFrame) -> str:
+    """The numbers of query heads that were measured, in words."""
+    return ", ".join(map(str, sorted(set(table["num_heads"])))) or "none"
+
+
+def _of_heads(file: Path, heads: Heads, first: str, second: str) -> list[Measurement]:
+    table = _measured(file, heads, first, second)
+    rows = between_heads(table, heads.queries, first, second)
+    if rows is None:
+        asked = f"{heads.queries} of queries, {heads.keys} of keys, {heads.width} wide, {heads.kv_dtype}"
+        accepted = f"accepted with {heads.keys} of keys: {known_heads(table)} of queries"
+        raise SpecError("heads of a device", asked, accepted)
+    return rows
+
+
 def _rows(table: pl.DataFrame, count: int, first: str, second: str) -> list[tuple[int, int, float]]:
-    return table.filter(table["num_heads"] == count).select(first, second, "latency").rows()
+    """Each place once, by the fastest of the engine's kernels that were measured there."""
+    here = table.filter(table["num_heads"] == count).group_by(first, second)
+    return here.agg(pl.col("latency").min()).select(first, second, "latency").rows()
 
 
 def _measured(file: Path, heads: Heads, first: str, second: str) -> pl.DataFrame:

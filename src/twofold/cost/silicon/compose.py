@@ -1,7 +1,8 @@
 """From kernels to the tables of one replica: which of them its layers run, and how often."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +10,14 @@ from numpy.typing import NDArray
 from twofold.cost.contract import Reach
 from twofold.cost.grids import Sample, straight
 from twofold.cost.measured import Points, Tables
+from twofold.cost.silicon import dtypes
 from twofold.cost.silicon.attention import Heads, read_decodes, read_prompts
+from twofold.cost.silicon.dispatch import LOW_LATENCY_TOKENS, all_to_all
 from twofold.cost.silicon.exchange import all_reduce
-from twofold.cost.silicon.experts import routed
+from twofold.cost.silicon.experts import Spread, exchanged, routed
 from twofold.cost.silicon.kernels import Kernels
-from twofold.cost.silicon.products import Products, read_products
+from twofold.cost.silicon.latent import Latent
+from twofold.cost.silicon.products import Multiply, read_products
 from twofold.errors import SpecError
 from twofold.spec.model import Model, dtype_bytes
 
@@ -23,22 +27,33 @@ SMALL_KERNEL_S = 3e-6
 """What a kernel takes that reads next to nothing; the package's descriptions of systems have it too."""
 REDUCES = 2
 """All-reduces a layer: after attention and after the feed-forward part."""
-HEAD_DTYPE = "bf16"
-"""The output matrix and the router are not quantized."""
+
+
+class Ways(NamedTuple):
+    """How a replica of ``tp`` devices runs a model.
+
+    ``spread``: experts whole, each on one device; ``blocks``: 8-bit weights with a scale a block; ``deepep``: tokens go
+    to the devices of their experts and back, where otherwise each device has all tokens.
+    """
+
+    tp: int = 1
+    spread: bool = False
+    blocks: bool = False
+    deepep: bool = False
 
 
 @lru_cache(maxsize=256)
-def tables_of(kernels: Kernels, model: Model, tp: int, bandwidth: float, efficiency: float) -> Tables:
-    """The tables of a replica of ``tp`` devices, with no seconds of the host. SpecError for what was not measured.
+def tables_of(kernels: Kernels, model: Model, ways: Ways, bandwidth: float, efficiency: float) -> Tables:
+    """The tables of a replica, with no seconds of the host. SpecError for what was not measured.
 
     Kernels that only read and write reach an ``efficiency`` of ``bandwidth``, bytes a second: no table has them. What
     was measured to read faster than that bandwidth, from a cache that a served model does not fit, is slowed to it.
     """
-    if model.kv_lora_rank:
-        raise SpecError("kv_lora_rank", model.kv_lora_rank, "accepted with silicon: 0, no latent attention")
-    if model.heads % tp:
-        raise SpecError("tp", tp, f"accepted for {model.name}: a divisor of its {model.heads} attention heads")
-    return _Replica(kernels, model, tp, bandwidth, efficiency).tables()
+    if model.heads % ways.tp:
+        raise SpecError("tp", ways.tp, f"accepted for {model.name}: a divisor of its {model.heads} attention heads")
+    if ways.spread and not model.experts:
+        raise SpecError("ep", True, f"accepted only for a mixture-of-experts model, which {model.name} is not")
+    return _Replica(kernels, model, ways, bandwidth, efficiency).tables()
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class _Replica:
 
     kernels: Kernels
     model: Model
-    tp: int
+    ways: Ways
     bandwidth: float
     efficiency: float
 
@@ -63,76 +78,104 @@ class _Replica:
             dense=_points(places, seconds),
             prompts=straight(prompts, rest),
             decodes=batches,
-            rows=_points(places, self.product(self.model.vocab / self.tp, self.model.hidden, HEAD_DTYPE)),
+            rows=_points(places, self.multiply(self.model.vocab / self.ways.tp, self.model.hidden, dtypes.HEAD)),
             reach=Reach(float(places[-1]), batches[-1].size, max(sample.keys for sample in decodes)),
         )
 
     @cached_property
+    def multiply(self) -> Multiply:
+        file, dtype = self.kernels.file("gemm", "gemm"), dtypes.weights(self.model, self.ways.blocks)
+        return Multiply(file, dtype, self.bandwidth, read_products(file, dtype).tokens)
+
+    @property
     def places(self) -> Floats:
-        return self._products(self.model.weight_dtype).tokens
+        return self.multiply.tokens
 
     @property
     def heads(self) -> Heads:
-        model = self.model
-        return Heads(model.heads // self.tp, max(1, model.kv_heads // self.tp), model.head_dim, model.kv_dtype)
+        model, tp = self.model, self.ways.tp
+        return Heads(model.heads // tp, max(1, model.kv_heads // tp), model.head_dim, model.kv_dtype)
+
+    @cached_property
+    def latent(self) -> Latent | None:
+        if not self.model.kv_lora_rank:
+            return None
+        return Latent(self.kernels, self.model, self.heads.queries, self.multiply)
 
     def dense(self) -> Floats:
         """All layers but for attention itself."""
-        model = self.model
-        every = (
-            self.projections() + self.small() + REDUCES * all_reduce(self.kernels, self.tp, self.places, model.hidden)
-        )
-        seconds = model.layers * every
+        model, reduce = self.model, all_reduce(self.kernels, self.ways.tp, self.places, self.model.hidden)
+        seconds = model.layers * (self.projections() + self.small() + REDUCES * reduce)
         if model.layers > model.moe_layers:
             seconds += (model.layers - model.moe_layers) * self.feed_forward(model.ffn)
-        if model.moe_layers:
+        if model.moe_layers and self.ways.spread and self.ways.deepep and self.ways.tp > 1:
+            seconds += model.moe_layers * (self.visited_experts() - reduce)
+        elif model.moe_layers:
             seconds += model.moe_layers * self.experts()
         return seconds
 
     def projections(self) -> Floats:
         """To queries, keys and values, and back."""
+        if self.latent is not None:
+            return self.latent.projections()
         queries, keys = (count * self.heads.width for count in self.heads[:2])
-        return self.product(queries + 2 * keys, self.model.hidden) + self.product(self.model.hidden, queries)
+        return self.multiply(queries + 2 * keys, self.model.hidden) + self.multiply(self.model.hidden, queries)
 
     def feed_forward(self, ffn: int) -> Floats:
-        width = ffn / self.tp
+        return self._feed_forward(ffn / self.ways.tp, self.multiply)
+
+    def _feed_forward(self, width: float, multiply: Multiply) -> Floats:
         inward = (2.0 if self.model.gated_ffn else 1.0) * width
-        return self.product(inward, self.model.hidden) + self.product(self.model.hidden, width)
+        return multiply(inward, self.model.hidden) + multiply(self.model.hidden, width)
+
+    @property
+    def spread(self) -> Spread:
+        tp, dtype = self.ways.tp, dtypes.experts(self.model, self.ways.blocks)
+        return Spread(dtype, 1, tp) if self.ways.spread else Spread(dtype, tp, 1)
 
     def experts(self) -> Floats:
         """The router, the routed experts, and those that all tokens share."""
         model = self.model
-        seconds = routed(self.kernels, model, self.tp, self.places)
-        seconds += self.product(model.experts, model.hidden, HEAD_DTYPE)
+        seconds = routed(self.kernels, model, self.spread, self.places)
+        seconds += self.multiply(model.experts, model.hidden, dtypes.HEAD)
         if model.shared_experts:
             seconds += self.feed_forward(model.shared_experts * model.moe_ffn)
+        return seconds
+
+    def visited_experts(self) -> Floats:
+        """The same where each device routes its share of the tokens, and has the shared experts whole."""
+        model, own = self.model, self.places / self.ways.tp
+        local = replace(self.multiply, tokens=own)
+        seconds = all_to_all(self.kernels, model, self.ways.tp, own)
+        seconds += exchanged(self.kernels, model, self.spread, self.places, own <= LOW_LATENCY_TOKENS)
+        seconds += local(model.experts, model.hidden, dtypes.HEAD)
+        if model.shared_experts:
+            seconds += self._feed_forward(float(model.shared_experts * model.moe_ffn), local)
         return seconds
 
     def small(self) -> Floats:
         """Norms with their residuals, each two reads and two writes, and the activation between the products."""
         model = self.model
-        width = (model.ffn or model.moe_ffn * model.experts_per_token) / self.tp
+        width = (model.ffn or model.moe_ffn * model.experts_per_token) / self.ways.tp
         numbers = model.norms_per_layer * 4.0 * model.hidden + (3.0 if model.gated_ffn else 2.0) * width
         reading = self.places * numbers * ACTIVATION_BYTES / (self.bandwidth * self.efficiency)
         return np.asarray((model.norms_per_layer + 1) * SMALL_KERNEL_S + reading)
 
-    def product(self, outputs: float, inputs: float, dtype: str | None = None) -> Floats:
-        products = self._products(dtype or self.model.weight_dtype)
-        seconds = np.interp(self.places, products.tokens, products.seconds(outputs, inputs))
-        return np.maximum(seconds, outputs * inputs * dtype_bytes(dtype or self.model.weight_dtype) / self.bandwidth)
-
-    def _products(self, dtype: str) -> Products:
-        return read_products(self.kernels.file("gemm", "gemm"), dtype)
-
     def prompts(self) -> list[Sample]:
         """Attention of all layers."""
+        if self.latent is not None:
+            return self._all_layers(self.latent.prompts(), 0.0)
         return self._all_layers(read_prompts(self.kernels.file("attention", "context_attention"), self.heads), 0.0)
 
     def decodes(self) -> list[Sample]:
         """Attention of all layers."""
-        token = 2 * self.heads.keys * self.heads.width * dtype_bytes(self.model.kv_dtype)
-        samples = read_decodes(self.kernels.file("attention", "generation_attention"), self.heads)
-        return self._all_layers(samples, token / self.bandwidth)
+        if self.latent is not None:
+            numbers = self.model.kv_lora_rank + self.model.qk_rope_head_dim
+            samples = self.latent.decodes()
+        else:
+            numbers = 2 * self.heads.keys * self.heads.width
+            samples = read_decodes(self.kernels.file("attention", "generation_attention"), self.heads)
+        return self._all_layers(samples, numbers * dtype_bytes(self.model.kv_dtype) / self.bandwidth)
 
     def _all_layers(self, samples: list[Sample], token_s: float) -> list[Sample]:
         """Each at least ``token_s`` a layer and key."""

@@ -1,4 +1,4 @@
-"""All-reduce between the devices of a replica, by the numbers that are summed."""
+"""Between the devices of a replica: all-reduce by the numbers that are summed."""
 
 import numpy as np
 import polars as pl

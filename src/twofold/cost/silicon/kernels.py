@@ -16,7 +16,7 @@ from twofold.cost.measured import known_device
 from twofold.errors import SpecError
 
 PACKAGE, EXTRA = "aiconfigurator_core", "twofold[silicon]"
-MILLI = 1e-3
+MILLI, MICRO = 1e-3, 1e-6
 NEEDED = (("gemm", "gemm"), ("attention", "context_attention"), ("attention", "generation_attention"))
 """Without these there is no cost of any model."""
 
@@ -39,12 +39,16 @@ class Kernels:
     engine: str
     version: str
 
-    def find(self, family: str, name: str, engine: str | None = None) -> Path | None:
-        """The file of this version, else of the newest before it; None without one."""
+    def files(self, family: str, name: str, engine: str | None = None) -> list[Path]:
+        """The files of this version and of those before it, the newest first."""
         below = self.folder / family / (engine or self.engine)
         known = [each for each in _versions(below) if engine is not None or _order(each) <= _order(self.version)]
         files = (below / each / f"{name}_perf.parquet" for each in reversed(known))
-        return next((file for file in files if file.is_file()), None)
+        return [file for file in files if file.is_file()]
+
+    def find(self, family: str, name: str, engine: str | None = None) -> Path | None:
+        """The newest of them; None without one."""
+        return next(iter(self.files(family, name, engine)), None)
 
     def file(self, family: str, name: str) -> Path:
         """The same; SpecError without one."""

@@ -7,19 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold.cost.silicon.dtypes import BLOCKS, HEAD, PRODUCTS, width
 from twofold.cost.silicon.kernels import MILLI, columns, read_table
 from twofold.errors import SpecError
 
 Floats = NDArray[np.float64]
-DTYPES = {
-    "bf16": "bfloat16",
-    "fp16": "bfloat16",
-    "fp8": "fp8",
-    "fp4": "nvfp4",
-    "int8": "int8_wo",
-    "int4": "int4_wo",
-}
-"""Our dtypes by the tables' names of them; fp16 multiplies as fast as bf16."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +37,38 @@ class Products:
         return np.asarray(np.interp(self.tokens, self.tokens[known], found[known]))
 
 
+@dataclass(frozen=True)
+class Multiply:
+    """Products of a device with weights of ``dtype``, by the table ``file``. Seconds are float64 over ``tokens``.
+
+    What was measured to read faster than ``bandwidth``, bytes a second, from a cache that a served model does not fit,
+    is slowed to it. No product of ``BLOCKS`` takes longer than in bf16, which is twice the bytes and half the rate: one
+    that does (60 to 280 us for 1 as for 1,024 tokens, vLLM's tables) seems to be timed with its launch by the host.
+    """
+
+    file: Path
+    dtype: str
+    bandwidth: float
+    tokens: Floats
+
+    def __call__(self, outputs: float, inputs: float, dtype: str | None = None) -> Floats:
+        """Seconds of one product with ``outputs`` x ``inputs`` weights, of another ``dtype`` where given."""
+        chosen = dtype or self.dtype
+        seconds = self._measured(outputs, inputs, chosen)
+        if chosen == BLOCKS:
+            seconds = np.minimum(seconds, self._measured(outputs, inputs, HEAD))
+        return np.maximum(seconds, outputs * inputs * width(chosen) / self.bandwidth)
+
+    def _measured(self, outputs: float, inputs: float, dtype: str) -> Floats:
+        products = read_products(self.file, dtype)
+        return at(products.tokens, products.seconds(outputs, inputs), self.tokens)
+
+
+def at(places: Floats, seconds: Floats, tokens: Floats) -> Floats:
+    """Straight between ``places``; beyond the largest in proportion."""
+    return np.asarray(np.interp(tokens, places, seconds) * np.maximum(1.0, tokens / places[-1]))
+
+
 def _place(places: Floats, value: float) -> tuple[int, float, float]:
     """(segment, share along it, factor): below the first point level, beyond the last in proportion."""
     i = int(np.clip(np.searchsorted(places, value, side="right") - 1, 0, len(places) - 2))
@@ -57,10 +81,10 @@ def read_products(file: Path, dtype: str) -> Products:
     """The products of a table in one of our dtypes; SpecError, with those that there are, for another."""
     table = read_table(file)
     named = columns(file, table, "gemm_dtype", "m", "n", "k", "latency")
-    rows = named.filter(named["gemm_dtype"] == DTYPES.get(dtype, dtype))
+    rows = named.filter(named["gemm_dtype"] == PRODUCTS.get(dtype, dtype))
     if rows.is_empty():
         known = set(named["gemm_dtype"])
-        accepted = ", ".join(ours for ours, theirs in DTYPES.items() if theirs in known)
+        accepted = ", ".join(ours for ours, theirs in PRODUCTS.items() if theirs in known)
         raise SpecError("weight_dtype", dtype, f"accepted with these tables: {accepted}")
     sizes, where = zip(*(np.unique(rows[name].to_numpy(), return_inverse=True) for name in "mnk"), strict=True)
     if min(len(places) for places in sizes) < 2:
