@@ -1,10 +1,12 @@
 import socket
+from types import SimpleNamespace
 
 import pytest
 
-from twofold.doctor import engine, packages
+from twofold.doctor import engine, packages, probes
 from twofold.doctor.ports import port
 from twofold.doctor.probe import ProbeError
+from twofold.engine import green
 
 FACTS = {
     "version": "2.9.0",
@@ -79,11 +81,32 @@ def test_one_core_has_no_lanes(monkeypatch):
 def test_green_contexts_are_read_back():
     known = {"torch": FACTS | {"cuda": "12.8"}, "cuda": {"devices": [GPU]}}
     divided = states(answering(**known, **{"green-contexts": {"asked": [64, 68], "realised": [64, 64]}}))
-    assert divided["CUDA"].found == "H100, 80 GB, 132 SMs"
-    assert "64 + 68 SMs asked for, 64 + 64 realised" in divided["green contexts"].found
+    assert divided["CUDA"].found == f"H100, 80 GB, 132 SMs; {engine.UNVERIFIED}"
+    rounded = divided["green contexts"]
+    assert (rounded.state, rounded.found) == ("limited", "64 + 68 SMs asked for, 64 + 64 realised")
+    exact = states(answering(**known, **{"green-contexts": {"asked": [64, 68], "realised": [64, 68]}}))
+    assert exact["green contexts"].state == "ok"
     assert states(answering(**known))["green contexts"].state == "missing"
     assert states(answering(torch=known["torch"], cuda={"devices": []}))["CUDA"].state == "missing"
     assert states(answering(torch=known["torch"]))["CUDA"].state == "limited"
+
+
+@pytest.mark.parametrize(("there", "state", "words"), [(True, "ok", "FlashInfer"), (False, "limited", "torch")])
+def test_what_computes_attention_on_cuda(monkeypatch, there, state, words):
+    monkeypatch.setattr(engine, "has_flashinfer", lambda: there)
+    found = states(answering(torch=FACTS | {"cuda": "12.8"}, cuda={"devices": [GPU]}))["attention"]
+    assert (found.state, found.found.split()[0]) == (state, words)
+
+
+def test_the_probe_of_green_contexts_gives_the_parts_back(monkeypatch):
+    torch = pytest.importorskip("torch")
+    closed = []
+    parts = [SimpleNamespace(sms=sms, close=lambda sms=sms: closed.append(sms)) for sms in (64, 68)]
+    asked = []
+    monkeypatch.setattr(green, "divided", lambda *split: asked.append(split) or parts)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(multi_processor_count=132))
+    assert probes.green_contexts() == {"asked": [64, 68], "realised": [64, 68]}
+    assert (asked, closed) == ([(0, 64, 68)], [64, 68])
 
 
 def test_a_taken_port_is_limited():

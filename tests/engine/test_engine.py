@@ -111,6 +111,18 @@ def test_a_deadline_ends_a_request_wherever_it_is():
     bench.assert_empty()
 
 
+def test_deadlines_of_requests_that_are_gone_are_forgotten():
+    bench = Bench("1B,chunked=64", requests=3)
+    bench.engine.add("stays", text_of(0, 5), Params(40), deadline_s=0.05)
+    for number in range(50):
+        bench.engine.add(str(number), text_of(0, 5), Params(1), deadline_s=1e6)
+        bench.engine.abort(str(number))
+    assert len(bench.engine._deadlines) <= 6
+    bench.drain()
+    assert bench.finish == {"stays": "abort"}
+    bench.assert_empty()
+
+
 def test_a_row_without_a_token_is_an_error_of_that_request_alone():
     bench = Bench("1B,mixed")
     sample = bench.sampler.sample

@@ -46,3 +46,13 @@ def test_bad_sizes_are_refused(given: dict[str, object], field: str) -> None:
     with pytest.raises(SpecError) as caught:
         Pool.sized(MODEL, **{"dtype": "fp32", **given})  # type: ignore[arg-type]
     assert caught.value.field == field
+
+
+def test_spare_blocks_are_nobodys_and_lie_behind_the_others() -> None:
+    keys, values = torch.zeros(2, 3, 5, 4, 2, 16)
+    pool = Pool(keys, values, spare=1)
+    assert (pool.blocks, pool.spare, tuple(pool.keys.shape)) == (4, 1, (3, 4, 4, 2, 16))
+    pool.flat(2)[0][pool.blocks * pool.block_tokens] = 1.0
+    assert pool.keys.count_nonzero() == 0
+    assert pool.pages(2)[0][4, 0].count_nonzero() == pool.pages(2)[0].count_nonzero() == 32
+    assert pool.nbytes == pool.blocks * 2 * 3 * 4 * 2 * 16 * 4

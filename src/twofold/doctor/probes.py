@@ -76,15 +76,17 @@ def cuda() -> dict[str, Any]:
 
 def green_contexts() -> dict[str, Any]:
     """Divide the SMs of the first CUDA device into two lanes: how many were asked for, and how many each has got."""
-    from cuda.core import Device, SMResourceOptions  # type: ignore[import-not-found,unused-ignore]
+    import torch
 
-    device = Device(0)
-    device.set_current()
-    whole = device.resources.sm
-    half = whole.sm_count // 2 // SM_STEP * SM_STEP
-    asked = (half, whole.sm_count - half)
-    groups, _ = whole.split(SMResourceOptions(count=asked))
-    return {"asked": list(asked), "realised": [int(group.sm_count) for group in groups]}
+    from twofold.engine.green import divided
+
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    half = sms // 2 // SM_STEP * SM_STEP
+    parts = divided(0, half, sms - half)
+    realised = [part.sms for part in parts]
+    for part in parts:
+        part.close()
+    return {"asked": [half, sms - half], "realised": realised}
 
 
 PROBES: dict[str, Callable[[], dict[str, Any]]] = {

@@ -39,7 +39,8 @@ def assemble(
         norm = weights.take("model.norm.weight", model.hidden).clone()
         head = embedded if model.tied_embeddings else weights.take(HEAD, model.vocab, model.hidden)
         weights.all_taken()
-        decoder = Decoder(architecture, embedded.clone(), stack, norm, linear_of(head, None, quantize))
+        placed = architecture._replace(rope=architecture.rope.on(device))
+        decoder = Decoder(placed, embedded.clone(), stack, norm, linear_of(head, None, quantize))
     tell(1.0)
     return decoder
 

@@ -1,4 +1,4 @@
-"""Attention of one step over the KV pool: decodes by the compiled kernel on a CPU, prompt chunks by torch.
+"""Attention of one step over the KV pool: by compiled kernels on a CPU, prompt chunks in bf16 by torch.
 
 On another device both go through torch over gathered pages. That path is unverified: no such device was at hand.
 """
@@ -14,12 +14,17 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from twofold.engine.batch import Batch
+from twofold.engine.causal import COMPILED, attend_chunks, memory, spans_of
 from twofold.engine.paged import mixer, scorer
 from twofold.engine.pool import CPU, Pool
 from twofold.engine.shared import shared, threads_for
+from twofold.engine.tiles import TILE_ROWS
 
 WORTH_A_THREAD = 1 << 15
 """Tokens x KV heads that a thread must have to read before it pays to wake a second one (about 0.2 ms)."""
+
+PAIRS_A_THREAD = 1 << 18
+"""Tokens of a chunk x tokens it sees x heads that a thread must have (about 0.3 ms)."""
 
 
 class Span(NamedTuple):
@@ -29,6 +34,14 @@ class Span(NamedTuple):
     last: int
     context: int
     table: Tensor
+
+
+class Chunks(NamedTuple):
+    """The chunks of one step as the kernel takes them: int64 [chunks, 4], the tables, and memory for each thread."""
+
+    spans: np.ndarray
+    tables: np.ndarray
+    work: list[np.ndarray]
 
 
 class Attention:
@@ -44,6 +57,7 @@ class Attention:
         self.spans = list(_spans(batch, self.decodes, pool.block_tokens))
         tokens = int(batch.starts[-1])
         self.whole = [span[:3] for span in self.spans] == [(0, tokens, tokens)]
+        self.chunks = self._chunked() if self.spans and kernel else None
         self.masks: dict[int, list[Tensor | None]] = {}
         if self.decodes:
             kv_heads, width = pool.keys.shape[3:]
@@ -61,11 +75,14 @@ class Attention:
         ``own`` are the keys and values of these tokens, which the pool has as well: a step that is one whole prompt
         sees no others, and then need not gather them.
         """
-        if own is not None and self.whole:
+        if self.chunks is None and own is not None and self.whole:
             return self._mixed(query, *own, self._masks(layer)[0])
         out = torch.empty_like(query)
         if self.decodes:
             out[: self.decodes] = self._decodes(query[: self.decodes], layer)
+        if self.chunks is not None:
+            self._chunks(self.chunks, query, out, layer)
+            return out
         for span, mask in zip(self.spans, self._masks(layer), strict=True):
             keys, values = (side[layer][span.table].flatten(0, 1) for side in (self.pool.keys, self.pool.values))
             seen = keys[: span.context], values[: span.context]
@@ -97,6 +114,26 @@ class Attention:
 
         shared(unit, self.threads)
         return torch.from_numpy(self.out)
+
+    def _chunked(self) -> Chunks | None:
+        """What the compiled kernel needs for the chunks of this step; None where torch takes them."""
+        width = self.pool.keys.shape[4]
+        if not COMPILED or self.pool.keys.dtype != torch.float32 or width % TILE_ROWS:
+            return None
+        spans = spans_of(self.batch._replace(decodes=self.decodes))
+        threads = threads_for(int((spans[:, 1] * spans[:, 2]).sum()) * self.heads, PAIRS_A_THREAD)
+        work = [memory(width) for _ in range(threads)]
+        return Chunks(spans, np.ascontiguousarray(self.batch.tables.numpy()), work)
+
+    def _chunks(self, chunks: Chunks, query: Tensor, out: Tensor, layer: int) -> None:
+        given = query.numpy(), *self.pool.arrays(layer), chunks.tables, chunks.spans, self.windows[layer]
+        scale, result = np.float32(query.shape[2] ** -0.5), out.numpy()
+        group = self.heads // self.pool.keys.shape[3]
+
+        def unit(i: int, n: int) -> None:
+            attend_chunks(*given, scale, result, chunks.work[i], group, i, n)
+
+        shared(unit, len(chunks.work))
 
     def _mixed(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Query [tokens, heads, width] over the keys and values that are seen, [context, KV heads, width]."""

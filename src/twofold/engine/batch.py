@@ -11,13 +11,22 @@ from twofold.scheduler.memory import blocks_for
 from twofold.scheduler.state import Scheduler
 
 
+class Host(NamedTuple):
+    """Starts, contexts and tables of a :class:`Batch` in the memory of the host."""
+
+    starts: np.ndarray
+    contexts: np.ndarray
+    tables: np.ndarray
+
+
 class Batch(NamedTuple):
     """One step of T tokens in B items (a decode of one token, or a chunk of a prompt), on the device.
 
     ``tokens``, ``positions``, ``write`` int64[T]: ids, places in the text, places in the KV pool (block x block_tokens
     + offset). ``starts`` int64[B + 1]: first token of each item. ``contexts`` int64[B]: KV tokens of each, those of
     this step included. ``tables`` int64[B, W]: blocks in order, 0 where an item has fewer. ``rows`` int64[R]: tokens
-    whose logits are wanted. The first ``decodes`` items are decodes.
+    whose logits are wanted. The first ``decodes`` items are decodes. ``host``: what kernels are planned from, where
+    the tensors are elsewhere.
     """
 
     tokens: Tensor
@@ -28,6 +37,11 @@ class Batch(NamedTuple):
     tables: Tensor
     rows: Tensor
     decodes: int
+    host: Host | None = None
+
+    def on_host(self) -> Host:
+        """The items as the host sees them; waits for the device where it has to."""
+        return self.host or Host(*(part.cpu().numpy() for part in (self.starts, self.contexts, self.tables)))
 
 
 class Laid(NamedTuple):
@@ -113,17 +127,16 @@ class Layout:
             self._table = np.zeros(2 * items * width, np.int64)
         table = self._table[: items * width].reshape(items, width)
         wanted = lay_out(state, k, store, self._rows, table)
+        rows = torch.from_numpy(self._rows[:, : tokens + 1]).to(self._device)
         batch = Batch(
-            tokens=self._row(0, tokens),
-            positions=self._row(1, tokens),
-            write=self._row(2, tokens),
-            starts=self._row(3, items + 1),
-            contexts=self._row(4, items),
+            tokens=rows[0, :tokens],
+            positions=rows[1, :tokens],
+            write=rows[2, :tokens],
+            starts=rows[3, : items + 1],
+            contexts=rows[4, :items],
             tables=torch.from_numpy(table).to(self._device),
-            rows=self._row(5, wanted),
+            rows=rows[5, :wanted],
             decodes=decodes,
+            host=None if self._device.type == "cpu" else Host(self._rows[3, : items + 1], self._rows[4, :items], table),
         )
-        return Laid(batch, self._rows[6, :wanted], self._row(6, wanted))
-
-    def _row(self, index: int, size: int) -> Tensor:
-        return torch.from_numpy(self._rows[index, :size]).to(self._device)
+        return Laid(batch, self._rows[6, :wanted], rows[6, :wanted])

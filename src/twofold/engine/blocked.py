@@ -1,12 +1,13 @@
-"""Multiplying few rows by weights that lie in blocks of outputs, as oneDNN packs float32 for a CPU with AVX-512.
+"""Multiplying rows by weights that lie in blocks of outputs, as oneDNN packs float32 for a CPU with AVX2 or AVX-512.
 
-Block b holds the weights of outputs 64 b to 64 b + 63, input by input, so that 64 sums fit in registers while the
-weights stream by once. A layout is never assumed: ``blocked`` looks at the memory.
+Block b holds the weights of outputs 64 b to 64 b + 63, input by input, so that the sums of some rows fit in registers
+while the weights stream by. A layout is never assumed: ``blocked`` looks at the memory.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from typing import Any
 
@@ -15,15 +16,14 @@ import numpy as np
 import torch
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 from torch import Tensor
 
 from twofold.engine.fast import fast
-from twofold.engine.heads import spread
 from twofold.engine.prefetch import LINE_BYTES, SECOND, ask
 from twofold.engine.shared import shared, threads_for
+from twofold.engine.tiles import MOST_SUMS, VECTOR, Tile
 
 Floats = NDArray[np.float32]
 
@@ -35,10 +35,10 @@ AHEAD = 32
 """Inputs between the weights that are multiplied and those that are asked for, 8 KiB."""
 NOWHERE = 0
 """The address of what is not there."""
-ORDERED = ("contract",)
-"""Products and sums may be fused, but not reordered: a row's numbers do not depend on its batch mates."""
 FEW_ROWS = 4
 """So many are worth a pass over blocks; more are multiplied as a matrix."""
+MOST_TILE_ROWS = 6
+"""Rows that are multiplied at a time, the most: their sums fill the registers."""
 WORTH_A_THREAD = 1 << 20
 """Weights that a thread must have to read before it pays to wake a second one (about 0.3 ms)."""
 READABLE = os.name == "posix" and not numba.config.DISABLE_JIT
@@ -61,6 +61,9 @@ def blocked(packed: Tensor, weight: Tensor) -> int:
 
 def _tile(count: int) -> Any:
     """Adds ``count`` rows of ``rows``, from ``row`` on, times one block to ``out`` from column ``at`` on."""
+    vectors = BLOCK // VECTOR
+    while count * vectors > MOST_SUMS:
+        vectors //= 2
 
     @intrinsic  # type: ignore[untyped-decorator]
     def tile(typing_context: Any, address: Any, inputs: Any, rows: Any, row: Any, out: Any, at: Any) -> Any:
@@ -68,30 +71,28 @@ def _tile(count: int) -> Any:
 
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             start, inputs, rows, row, out, at = arguments
-            lanes = ir.VectorType(ir.FloatType(), BLOCK)
+            tile = Tile(context, builder, count, 1, VECTOR * vectors)
+            weights = builder.inttoptr(start, ir.FloatType().as_pointer())
+            which = [tile.plus(row, step) for step in range(count)]
+            given = [tile.pointer(signature.args[2], rows, each, tile.integer(0)) for each in which]
 
-            def place(kind: Any, value: Any, step: int, column: Any) -> Any:
-                array = context.make_array(kind)(context, builder, value)
-                which = builder.add(row, context.get_constant(types.int64, step))
-                return cgutils.get_item_pointer(context, builder, kind, array, [which, column], wraparound=False)
+            def place(i: Any, column: int) -> Any:
+                return builder.gep(weights, [tile.plus(builder.mul(i, tile.integer(BLOCK)), column)])
 
-            zero = context.get_constant(types.int64, 0)
-            given = [place(signature.args[2], rows, step, zero) for step in range(count)]
-            sums = [
-                builder.bitcast(place(signature.args[4], out, step, at), lanes.as_pointer()) for step in range(count)
-            ]
-            weights = builder.inttoptr(start, lanes.as_pointer())
-            totals = [cgutils.alloca_once_value(builder, builder.load(each, align=4)) for each in sums]
-            with cgutils.for_range(builder, inputs) as loop:
-                weight = builder.load(builder.gep(weights, [loop.index]), align=4)
-                later = builder.add(loop.index, context.get_constant(types.int64, AHEAD))
-                ask(builder, builder.gep(weights, [later]), BLOCK_BYTES // LINE_BYTES, SECOND)
-                for numbers, total in zip(given, totals, strict=True):
-                    factor = spread(builder, builder.load(builder.gep(numbers, [loop.index])), lanes)
-                    product = builder.fmul(factor, weight, flags=ORDERED)
-                    builder.store(builder.fadd(builder.load(total), product, flags=ORDERED), total)
-            for each, total in zip(sums, totals, strict=True):
-                builder.store(builder.load(total), each, align=4)
+            def vectors_of(i: Any, column: int) -> list[Any]:
+                ask(builder, place(tile.plus(i, AHEAD), column), VECTOR * vectors * 4 // LINE_BYTES, SECOND)
+                return tile.load(place(i, column))
+
+            for column in range(0, BLOCK, VECTOR * vectors):
+                sums = [tile.pointer(signature.args[4], out, each, tile.plus(at, column)) for each in which]
+                totals = tile.summed(
+                    [tile.load(each) for each in sums],
+                    inputs,
+                    lambda i: [tile.number(each, i) for each in given],
+                    functools.partial(vectors_of, column=column),
+                )
+                for numbers, each in zip(totals, sums, strict=True):
+                    tile.store(numbers, each)
             return context.get_dummy_value()
 
         return signature, emit
@@ -99,23 +100,38 @@ def _tile(count: int) -> Any:
     return tile
 
 
-_one, _two, _four = _tile(1), _tile(2), _tile(4)
+_one, _two, _three, _four, _five, _six = (_tile(count) for count in range(1, MOST_TILE_ROWS + 1))
+
+
+@fast
+def multiply_block(start: int, rows: Floats, out: Floats, at: int) -> None:
+    """Add the products of ``rows`` [R, inputs] with the block at address ``start`` to ``out`` from column ``at`` on.
+
+    Rows are dealt evenly to as few tiles as hold them, so that one row more never costs as much as a tile.
+    """
+    inputs, count = rows.shape[1], len(rows)
+    tiles = (count + MOST_TILE_ROWS - 1) // MOST_TILE_ROWS
+    for tile in range(tiles):
+        row, last = tile * count // tiles, (tile + 1) * count // tiles
+        if last - row == 6:
+            _six(start, inputs, rows, row, out, at)
+        elif last - row == 5:
+            _five(start, inputs, rows, row, out, at)
+        elif last - row == 4:
+            _four(start, inputs, rows, row, out, at)
+        elif last - row == 3:
+            _three(start, inputs, rows, row, out, at)
+        elif last - row == 2:
+            _two(start, inputs, rows, row, out, at)
+        else:
+            _one(start, inputs, rows, row, out, at)
 
 
 @fast
 def accumulate(address: int, rows: Floats, out: Floats, first: int, last: int) -> None:
     """Add the products of ``rows`` [R, inputs] with blocks ``first`` to ``last - 1`` to ``out`` [R, outputs]."""
-    inputs = rows.shape[1]
     for block in range(first, last):
-        start, row = address + block * inputs * BLOCK_BYTES, 0
-        while row + 4 <= len(rows):
-            _four(start, inputs, rows, row, out, block * BLOCK)
-            row += 4
-        if row + 2 <= len(rows):
-            _two(start, inputs, rows, row, out, block * BLOCK)
-            row += 2
-        if row < len(rows):
-            _one(start, inputs, rows, row, out, block * BLOCK)
+        multiply_block(address + block * rows.shape[1] * BLOCK_BYTES, rows, out, block * BLOCK)
 
 
 def few_rows(rows: Tensor, blocks: int, outputs: int, bias: Tensor | None, added: Tensor | None = None) -> Tensor:

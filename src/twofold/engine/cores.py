@@ -6,8 +6,9 @@ cores of the mask; a team that exists would not move. Changing the split means t
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -18,15 +19,45 @@ T = TypeVar("T")
 WARM_UP = 512
 
 
+class HostWatch:
+    """Times what is done inside ``with`` by the clock of the host: a core is done when its thread is."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._began, self.seconds = clock, 0.0, 0.0
+
+    def __enter__(self) -> "HostWatch":
+        self._began = self._clock()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.seconds += self._clock() - self._began
+
+
 class Crew:
     """One thread with a team of its own on ``cores``; jobs run one after the other, in inference mode."""
 
     def __init__(self, cores: Sequence[int]) -> None:
         self._executor = ThreadPoolExecutor(1, f"crew-{len(cores)}", _settle, (tuple(cores),))
+        self._last: tuple[Future[Any], ...] = ()
 
     def submit(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Run ``job`` after those submitted before."""
-        return self._executor.submit(_in_inference_mode(job), *args, **kwargs)
+        run = self._executor.submit(_in_inference_mode(job), *args, **kwargs)
+        self._last = (run,)
+        return run
+
+    def follow(self, other: "Crew") -> None:
+        """Wait until ``other`` has done all that it was given: what is submitted here then comes after it."""
+        if other is not self:
+            wait(other._last)
+
+    def inside(self) -> AbstractContextManager[object]:
+        """Memory is everybody's: tensors may be made anywhere."""
+        return nullcontext()
+
+    def watch(self, clock: Callable[[], float]) -> HostWatch:
+        """A watch for its jobs that reads ``clock``, in seconds."""
+        return HostWatch(clock)
 
     def close(self) -> None:
         """Let the jobs end, and the thread."""
@@ -45,6 +76,10 @@ class Crews:
         ends = self._cores[:prefill], self._cores[len(self._cores) - decode :]
         first, last = ends if prefill and decode else (max(ends, key=len),) * 2
         return self._crew(first), self._crew(last)
+
+    def realised(self, prefill: int, decode: int) -> tuple[int, int]:
+        """The cores of both lanes: threads are pinned to all that were asked for."""
+        return prefill, decode
 
     def close(self) -> None:
         """End every thread."""

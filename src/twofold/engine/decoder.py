@@ -12,12 +12,16 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from twofold.engine.architecture import Architecture
-from twofold.engine.attention import Attention
+from twofold.engine.attending import Attending, attention_of
 from twofold.engine.batch import Batch
+from twofold.engine.graphs import Graphs
 from twofold.engine.linear import Linear
 from twofold.engine.narrow import Narrow
 from twofold.engine.pointwise import gated, normed, turned
 from twofold.engine.pool import Pool
+
+GRAPHED = "cuda"
+"""The type of devices on which steps of decodes can be captured."""
 
 
 class Layer(NamedTuple):
@@ -46,6 +50,7 @@ class Decoder:
         self._architecture, self._embedded, self._stack = architecture, embedded, stack
         self._last_norm, self._head = last_norm, head
         self._narrow = self._narrowed()
+        self._graphs = self._graphed()
 
     @property
     def dtype(self) -> object:
@@ -59,10 +64,25 @@ class Decoder:
     def layers(self, hidden: Tensor, batch: Batch, pool: Pool, first: int = 0, last: int | None = None) -> Tensor:
         """Run layers ``first`` up to ``last`` (without it; None: all that follow), writing their KV into the pool."""
         last = self.config.layers if last is None else last
+        if self._graphs is not None and self._graphs.takes(batch, pool, first, last):
+            return self._graphs.layers(hidden, batch, pool)
         turn = self._architecture.rope.angles(batch.positions)
         if self._narrow is not None and self._narrow.takes(batch, pool):
             return self._narrow.layers(hidden, batch, pool, turn, first, last)
-        attention = Attention(batch, pool, self.config.heads, self._architecture.windows)
+        attention = attention_of(batch, pool, self.config.heads, self._architecture.windows)
+        return self._each(hidden, attention, turn, first, last)
+
+    def prepare(self, pool: Pool, most: int) -> None:
+        """Make ready for steps of up to ``most`` decodes on the CUDA stream that is current; nothing on a CPU."""
+        if self._graphs is not None:
+            self._graphs.prepare(self._embedded[:1], pool, most)
+
+    def forget(self) -> None:
+        """Drop what was made ready, before the streams are gone."""
+        if self._graphs is not None:
+            self._graphs.forget()
+
+    def _each(self, hidden: Tensor, attention: Attending, turn: tuple[Tensor, Tensor], first: int, last: int) -> Tensor:
         for index in range(first, last):
             layer = self._stack[index]
             mixed = self._attention(layer, self._normed(hidden, layer.attention_norm), index, attention, turn)
@@ -75,23 +95,37 @@ class Decoder:
         return self._head(self._normed(hidden, self._last_norm)).float()
 
     def _narrowed(self) -> Narrow | None:
-        """What runs steps of few decodes, where the layers allow it."""
-        if any(layer.query_norm is not None for layer in self._stack):
-            return None
+        """What runs steps of few tokens, where the layers allow it."""
         model = self.config
         return Narrow.made(
             [(layer.qkv, layer.output, layer.gate_up, layer.down) for layer in self._stack],
             [(layer.attention_norm, layer.ffn_norm) for layer in self._stack],
+            [
+                (layer.query_norm, layer.key_norm)
+                for layer in self._stack
+                if layer.query_norm is not None and layer.key_norm is not None
+            ],
             self._architecture.windows,
             self._architecture.epsilon,
             (model.heads, model.kv_heads, model.head_dim, model.ffn),
         )
 
+    def _graphed(self) -> Graphs | None:
+        """What runs steps of decodes as CUDA graphs, where the weights are on such a device."""
+        if self._embedded.device.type != GRAPHED:
+            return None
+        model, angles = self.config, self._architecture.rope.angles
+
+        def through(hidden: Tensor, positions: Tensor, attention: Attending) -> Tensor:
+            return self._each(hidden, attention, angles(positions), 0, model.layers)
+
+        return Graphs(through, model.layers, model.heads, self._architecture.windows)
+
     def _normed(self, hidden: Tensor, weight: Tensor) -> Tensor:
         return normed(hidden, weight, self._architecture.epsilon)
 
     def _attention(
-        self, layer: Layer, hidden: Tensor, index: int, attention: Attention, turn: tuple[Tensor, Tensor]
+        self, layer: Layer, hidden: Tensor, index: int, attention: Attending, turn: tuple[Tensor, Tensor]
     ) -> Tensor:
         model = self.config
         heads = layer.qkv(hidden).view(len(hidden), -1, model.head_dim)

@@ -114,7 +114,7 @@ class Engine:
         self._planner.arrive(slot, now, len(prompt_ids), output, priority)
         self._lives.arrive(slot, now)
         if deadline_s is not None:
-            heapq.heappush(self._deadlines, (entry.deadline, entry.number, id))
+            self._push_deadline(entry)
 
     def abort(self, id: str) -> None:
         """Forget a request, whatever it is doing, and free its blocks: at once, or when the step that it is in ends.
@@ -159,6 +159,14 @@ class Engine:
         if prompt + output > most:
             raise SpecError("max_tokens", output, f"accepted: at most {most - prompt} after {prompt} prompt tokens")
         return output
+
+    def _push_deadline(self, entry: Entry) -> None:
+        """Remember a deadline, and forget those of requests that are gone once they are the most of all."""
+        heapq.heappush(self._deadlines, (entry.deadline, entry.number, entry.name))
+        if len(self._deadlines) > 2 * len(self._slots.entries):
+            present = {each.number for each in self._slots.entries if each is not None}
+            self._deadlines = [each for each in self._deadlines if each[1] in present]
+            heapq.heapify(self._deadlines)
 
     def _expire(self) -> list[Output]:
         """Abort what is past its deadline."""

@@ -14,7 +14,7 @@ LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 LEAST, MOST = np.float32(-87.0), np.float32(88.0)
 
 
-FILES = ("blocked", "fast", "heads", "meet", "narrow", "paged", "pointwise", "prefetch")
+FILES = ("blocked", "causal", "fast", "heads", "meet", "paged", "pointwise", "prefetch", "tiles", "walk")
 """The files of this folder that are compiled together: machine code is kept under the hash of all of them."""
 
 

@@ -31,6 +31,18 @@ class Model(NamedTuple):
     sampler: Sampler
     layers: int
 
+    def prepare(self, most: int) -> None:
+        """Let a decoder that can (``prepare(pool, most)``) make ready for steps of up to ``most`` decodes."""
+        ready = getattr(self.decoder, "prepare", None)
+        if ready is not None:
+            ready(self.pool, most)
+
+    def forget(self) -> None:
+        """Let such a decoder (``forget()``) drop what it made ready."""
+        drop = getattr(self.decoder, "forget", None)
+        if drop is not None:
+            drop()
+
     def begin(self, laid: Laid) -> Tensor:
         """Hidden states before the first layer."""
         return self.decoder.embed(laid.batch.tokens)
@@ -57,6 +69,8 @@ class WholeSteps:
     def __init__(self, planner: Planner, model: Model, store: np.ndarray, device: torch.device, clock: Clock) -> None:
         self._planner, self._model, self._store, self._clock = planner, model, store, clock
         self._layout = Layout(device)
+        with torch.inference_mode():
+            model.prepare(planner.most_decodes)
 
     def run(self) -> list[Ended]:
         """The next step; empty when there is nothing to do now."""

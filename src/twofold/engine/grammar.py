@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from twofold.errors import SpecError
 
-Kind = Literal["json_schema", "json_object", "regex", "choice"]
+Kind = Literal["json_schema", "json_object", "regex", "choice", "lark"]
 WHITESPACE = r"( |\n {0,40})?"
 """Between two JSON tokens: enough to indent, bounded so that a small model cannot write spaces for ever."""
 
@@ -34,8 +34,9 @@ WORD_BITS = 32
 class Grammar:
     """A language that the output must belong to, as plain text.
 
-    ``text`` is a JSON schema, a regular expression (Rust syntax), a JSON list of strings, or empty for any JSON
-    object. Make one with the class methods: they raise ``SpecError`` for what cannot be compiled.
+    ``text`` is a JSON schema, a regular expression (Rust syntax), a JSON list of strings, empty for any JSON
+    object, or llguidance's dialect of Lark. Make one with the class methods: they raise ``SpecError`` for what cannot
+    be compiled.
     """
 
     kind: Kind
@@ -64,6 +65,11 @@ class Grammar:
         return _checked(cls("choice", json.dumps(list(choices), ensure_ascii=False)))
 
     @classmethod
+    def lark(cls, text: str) -> "Grammar":
+        """Output belongs to the grammar ``text``, which is in llguidance's dialect of Lark."""
+        return _checked(cls("lark", text))
+
+    @classmethod
     def read(cls, value: Mapping[str, Any]) -> "Grammar":
         """The grammar of a map with ``kind`` and ``text``, unchecked until it is compiled."""
         kinds = get_args(Kind)
@@ -83,6 +89,8 @@ class Grammar:
                 return _json_source('{"type": "object"}')
             case "json_schema":
                 return _json_source(self.text)
+            case "lark":
+                return self.text
 
 
 class Matcher:

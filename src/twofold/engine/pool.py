@@ -26,12 +26,14 @@ def torch_dtype(name: str | torch.dtype) -> torch.dtype:
 class Pool:
     """Keys and values, each a tensor [layers, blocks, block tokens, KV heads, head width] in one dtype.
 
-    The place of a token is ``block * block_tokens + offset``. Who owns which block is the scheduler's affair.
+    The place of a token is ``block * block_tokens + offset``. Who owns which block is the scheduler's affair. The last
+    ``spare`` of the blocks given are nobody's, and not among ``keys`` and ``values``: what only pads a step goes there.
     """
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self.keys, self.values = keys, values
-        self.blocks, self.block_tokens = keys.shape[1], keys.shape[2]
+    def __init__(self, keys: Tensor, values: Tensor, spare: int = 0) -> None:
+        self.blocks, self.block_tokens, self.spare = keys.shape[1] - spare, keys.shape[2], spare
+        self.keys, self.values = (side[:, : self.blocks] if spare else side for side in (keys, values))
+        self._pages = [(keys[i], values[i]) for i in range(len(keys))]
         self._flat = [(keys[i].flatten(0, 1), values[i].flatten(0, 1)) for i in range(len(keys))]
         self._arrays = [(_array(keys[i]), _array(values[i])) for i in range(len(keys))] if keys.device == CPU else []
 
@@ -46,7 +48,7 @@ class Pool:
         blocks: int = 0,
         block_tokens: int = 16,
     ) -> Pool:
-        """A pool of so many blocks, or of as many as fit in ``memory_bytes``.
+        """A pool of so many blocks, or of as many as fit in ``memory_bytes``; on CUDA with a spare one.
 
         SpecError where neither or both are given, and where the memory does not hold one block.
         """
@@ -54,11 +56,13 @@ class Pool:
         block_bytes = cls.block_bytes(model, dtype, block_tokens)
         if bool(memory_bytes) == bool(blocks):
             raise SpecError("blocks", blocks, "give either the blocks of a pool or its memory_bytes")
-        count = blocks or memory_bytes // block_bytes
+        where = torch.device(device)
+        spare = int(where.type == "cuda")
+        count = blocks or memory_bytes // block_bytes - spare
         if count < 1:
             raise SpecError("memory_bytes", memory_bytes, f"a block of {block_tokens} tokens needs {block_bytes} bytes")
-        shape = (model.layers, count, block_tokens, model.kv_heads, model.head_dim)
-        return cls(_empty(shape, dtype, torch.device(device)), _empty(shape, dtype, torch.device(device)))
+        shape = (model.layers, count + spare, block_tokens, model.kv_heads, model.head_dim)
+        return cls(_empty(shape, dtype, where), _empty(shape, dtype, where), spare)
 
     @staticmethod
     def block_bytes(model: Model, dtype: str | torch.dtype, block_tokens: int = 16) -> int:
@@ -74,6 +78,10 @@ class Pool:
     def flat(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values of one layer by place: two views [blocks * block tokens, KV heads, head width]."""
         return self._flat[layer]
+
+    def pages(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of a layer, spare blocks last: two tensors [blocks, block tokens, KV heads, head width]."""
+        return self._pages[layer]
 
     def arrays(self, layer: int) -> tuple[Any, Any]:
         """The memory of one layer as NumPy arrays [blocks, block tokens, KV heads, head width], bf16 as uint16."""

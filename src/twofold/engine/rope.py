@@ -20,6 +20,10 @@ class Rope(NamedTuple):
     frequencies: Tensor
     magnitude: float = 1.0
 
+    def on(self, device: torch.device) -> Rope:
+        """The same, with its frequencies on ``device``."""
+        return self._replace(frequencies=self.frequencies.to(device))
+
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """What ``turned`` needs for int64 positions [tokens]: two float32 tensors [tokens, 1, head width]."""
         angle = positions[:, None, None].float() * self.frequencies.to(positions.device)

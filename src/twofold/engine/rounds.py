@@ -1,21 +1,20 @@
-"""The steps of a multiplexed replica: decodes on some cores, the layers of one batch of prompts on others.
+"""The steps of a multiplexed replica: decodes on some units, the layers of one batch of prompts on others.
 
 Rounds as in SGLang's PD-Mux, and as the simulator counts them: each launches one decode step and the next few layers
 of the prompt batch, then waits for the decode step alone. The split changes only when a batch is formed, when it is
-merged into the decodes, and when the decodes run out; both lanes are waited for then.
+merged into the decodes, and when the decodes run out; both lanes are waited for then, and whatever runs next on one
+comes after all that the other was given: prompts read prefixes that decodes wrote, decodes read what prompts wrote.
 """
-
-from concurrent.futures import Future
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from twofold.engine.batch import Laid, Layout
-from twofold.engine.cores import Crew, Crews, own_cores
 from twofold.engine.forward import Clock, Ended, Model
+from twofold.engine.lanes import Lane, Run, Watch, lanes_of
+from twofold.engine.parts import Sampled
 from twofold.engine.planner import Planner
-from twofold.errors import SpecError
 from twofold.scheduler.split import layers_per_round
 
 DECODES, PROMPTS = 0, 1
@@ -26,15 +25,17 @@ class PromptBatch:
 
     def __init__(self, laid: Laid, model: Model, clock: Clock) -> None:
         self.laid, self._model, self._clock = laid, model, clock
-        self.left, self.seconds = model.layers, 0.0
+        self.left = model.layers
         self._hidden: Tensor | None = None
-        self._runs: list[Future[None]] = []
+        self._runs: list[Run[None]] = []
+        self._watches: list[Watch] = []
 
-    def launch(self, crew: Crew, layers: int) -> None:
+    def launch(self, lane: Lane, layers: int) -> None:
         """Queue the next ``layers`` layers, at most all that are left."""
         first = self._model.layers - self.left
         self.left -= min(self.left, layers)
-        self._runs.append(crew.submit(self._run, first, self._model.layers - self.left))
+        self._watches.append(lane.watch(self._clock))
+        self._runs.append(lane.submit(self._run, self._watches[-1], first, self._model.layers - self.left))
 
     def wait(self) -> None:
         """Until all layers that were launched are done; raises what the first of them to fail raised."""
@@ -46,42 +47,63 @@ class PromptBatch:
         """Whether it has left the last layer."""
         return self.left == 0 and self._runs[-1].done()
 
-    def end(self, crew: Crew) -> Ended:
-        """The tokens of its prompts, drawn by ``crew``."""
+    def end(self, lane: Lane) -> Ended:
+        """The tokens of its prompts, drawn on ``lane``."""
         self.wait()
-        began = self._clock()
+        began, seconds = self._clock(), sum(watch.seconds for watch in self._watches)
         assert self._hidden is not None
-        sampled = crew.submit(self._model.sample, self._hidden, self.laid).result()
-        return Ended(PROMPTS, self.laid.slots, sampled, self.seconds + self._clock() - began)
+        sampled = lane.submit(self._model.sample, self._hidden, self.laid).result()
+        return Ended(PROMPTS, self.laid.slots, sampled, seconds + self._clock() - began)
 
-    def _run(self, first: int, last: int) -> None:
-        began = self._clock()
-        hidden = self._model.begin(self.laid) if first == 0 else self._hidden
-        assert hidden is not None
-        self._hidden = self._model.through(hidden, self.laid, first, last)
-        self.seconds += self._clock() - began
+    def _run(self, watch: Watch, first: int, last: int) -> None:
+        with watch:
+            hidden = self._model.begin(self.laid) if first == 0 else self._hidden
+            assert hidden is not None
+            self._hidden = self._model.through(hidden, self.laid, first, last)
+
+
+class DecodeStep:
+    """One decode step in two jobs, so that what sampling waits for keeps no prompt from being launched."""
+
+    def __init__(self, laid: Laid, model: Model, lane: Lane) -> None:
+        self._laid, self._model, self._lane = laid, model, lane
+        self._hidden: Tensor | None = None
+        self._forward = lane.submit(self._run)
+
+    def end(self) -> Sampled | None:
+        """Wait for it; the tokens of its requests."""
+        sampling = self._lane.submit(self._sample)
+        self._forward.result()
+        return sampling.result()
+
+    def _run(self) -> None:
+        self._hidden = self._model.whole(self._laid)
+
+    def _sample(self) -> Sampled | None:
+        return None if self._hidden is None else self._model.sample(self._hidden, self._laid)
 
 
 class Rounds:
-    """Plans rounds and runs them on pinned crews; the sampler is used by one of them at a time."""
+    """Plans rounds and runs them on two lanes; the sampler is used by one of them at a time."""
 
     def __init__(self, planner: Planner, model: Model, store: np.ndarray, device: torch.device, clock: Clock) -> None:
         self._planner, self._model, self._store, self._clock = planner, model, store, clock
-        if device.type != "cpu":
-            raise SpecError(
-                "policy", "multiplexed", f"the engine divides the cores of a CPU, and this is {device.type}"
-            )
-        splits = planner.s.splits[0]
-        self._crews = Crews(own_cores(int((splits.prefill_units + splits.decode_units).max())))
+        count = int(planner.s.replicas[0].groups)
+        splits = [(int(row.prefill_units), int(row.decode_units)) for row in planner.s.splits[0][:count]]
+        self._lanes = lanes_of(device, splits)
         self._layouts = Layout(device), Layout(device)
         self._batch: PromptBatch | None = None
-        self._adjust = True
-        self._choose(0)
+        self._units = splits[0]
+        self._prefill, self._decoding = self._lanes.pair(*self._units)
+        self._adjust = False
+        if device.type != "cpu":
+            for lane in dict.fromkeys(self._lanes.pair(*split)[1] for split in splits):
+                lane.submit(model.prepare, planner.most_decodes).result()
 
     @property
     def split(self) -> tuple[int, int]:
-        """Cores of prefill and of decode now."""
-        return self._units
+        """Units that prefill and decode have now, as the device made them."""
+        return self._lanes.realised(*self._units)
 
     def run(self) -> list[Ended]:
         """The next round; empty when there is nothing to do now."""
@@ -104,32 +126,35 @@ class Rounds:
         return ended
 
     def close(self) -> None:
-        """Wait for the lanes and end their threads."""
-        self._crews.close()
+        """Wait for the lanes and give their units back."""
+        self._model.forget()
+        self._lanes.close()
 
     def _form(self) -> None:
         if self._planner.plan(PROMPTS) > 0:
-            self._batch = PromptBatch(self._lay(PROMPTS), self._model, self._clock)
+            self._batch = PromptBatch(self._lay(PROMPTS, self._prefill), self._model, self._clock)
             self._adjust = True
 
     def _choose(self, group: int) -> None:
-        split = self._planner.s.splits[0, group]
+        """Take the lanes of ``group``; whatever they are given comes after all that any lane was given before."""
+        split, before = self._planner.s.splits[0, group], (self._prefill, self._decoding)
         self._units = int(split.prefill_units), int(split.decode_units)
-        self._prefill, self._decoding = self._crews.pair(*self._units)
+        self._prefill, self._decoding = self._lanes.pair(*self._units)
+        for lane in (self._prefill, self._decoding):
+            for other in before:
+                lane.follow(other)
         self._adjust = False
 
     def _decode(self) -> Ended:
         """One decode step, beside the layers of one round where a batch of prompts is there."""
-        laid, began = self._lay(DECODES), self._clock()
-        step = self._decoding.submit(self._step, laid)
+        laid, began = self._lay(DECODES, self._decoding), self._clock()
+        step = DecodeStep(laid, self._model, self._decoding)
         if self._batch is not None and self._batch.left > 0:
             budget = int(self._planner.s.replicas[0].layer_budget)
             tokens = len(self._batch.laid.batch.tokens)
             self._batch.launch(self._prefill, layers_per_round(tokens, self._model.layers, budget))
-        return step.result()._replace(seconds=self._clock() - began)
+        return Ended(DECODES, laid.slots, step.end(), self._clock() - began)
 
-    def _step(self, laid: Laid) -> Ended:
-        return Ended(DECODES, laid.slots, self._model.sample(self._model.whole(laid), laid), 0.0)
-
-    def _lay(self, lane: int) -> Laid:
-        return self._layouts[lane].lay(self._planner.s, self._planner.state, lane, self._store)
+    def _lay(self, number: int, lane: Lane) -> Laid:
+        with lane.inside():
+            return self._layouts[number].lay(self._planner.s, self._planner.state, number, self._store)

@@ -32,6 +32,7 @@ class Tokenizer:
         self._backend, self._pieces = backend, Pieces(backend)
         self.chat, self.tool_chat = chat, tool_chat or chat
         added = backend.get_added_tokens_decoder()
+        self._added = frozenset(each.content for each in added.values())
         self.hidden = frozenset(token for token, each in added.items() if each.special)
         self.size = 1 + max(backend.get_vocab(with_added_tokens=True).values())
 
@@ -85,6 +86,10 @@ class Tokenizer:
     def id_of(self, token: str) -> int | None:
         """The id of the token that is written ``token`` in the vocabulary, such as ``<|im_end|>``."""
         return self._backend.token_to_id(token)
+
+    def is_added(self, token: str) -> bool:
+        """Whether ``token`` stands beside the vocabulary, so that a text with it is cut there; special or not."""
+        return token in self._added
 
     def apply_chat(
         self,
