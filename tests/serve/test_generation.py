@@ -65,9 +65,14 @@ def test_pieces_come_as_they_arrive_and_the_end_is_counted():
             assert setting.admission.waiting == 2
             setting.now = 1.0
             setting.came("1", "a")
+            pieces = setting.generation.pieces()
+            assert (await anext(pieces))[:2] == (1, "a")
             setting.came("0", "b", "length")
             setting.came("1", "c", "stop", times={"queued_s": 0.5, "prefill_s": 0.5, "stall_s": 0.0, "decode_s": 0.0})
-            assert await setting.pieces() == [(1, "a", None), (0, "b", "length"), (1, "c", "stop")]
+            assert [(piece.choice, piece.text, piece.finish) async for piece in pieces] == [
+                (0, "b", "length"),
+                (1, "c", "stop"),
+            ]
         assert (setting.admission.waiting, setting.aborted, len(setting.flights)) == (0, [], 0)
         assert setting.value("vllm:request_success_total", finished_reason="stop") == 1
         assert setting.value("vllm:request_queue_time_seconds_sum") == 0.5
@@ -103,6 +108,28 @@ def test_a_stop_string_over_several_items_ends_the_flight():
             setting.came("0", "late", "length")
             assert "".join(text for _, text, _ in await setting.pieces()) == "x"
         assert setting.value("vllm:request_success_total", finished_reason="stop") == 1
+
+    asyncio.run(run())
+
+
+def test_what_came_while_a_piece_was_told_is_one_piece():
+    async def run():
+        setting = Setting(choices=2)
+        logprob = {"chosen": -1.0, "top": []}
+        with setting.generation:
+            setting.came("0", "ab", logprobs=[logprob] * 2)
+            setting.came("1", "x")
+            setting.came("0", "c", logprobs=[logprob])
+            setting.came("1", "y", "length")
+            setting.came("0", "", "error", message="secret")
+            pieces = setting.generation.pieces()
+            assert await anext(pieces) == (0, "abc", [97, 98, 99], [logprob] * 3, None)
+            assert await anext(pieces) == (1, "xy", [120, 121], [], "length")
+            with pytest.raises(ApiError) as caught:
+                await anext(pieces)
+            assert caught.value.status == 500
+        assert (setting.aborted, len(setting.flights)) == ([], 0)
+        assert setting.generation.generated == 5
 
     asyncio.run(run())
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from twofold.engine.grammar import Grammar
+from twofold.engine.tool_formats import HERMES
 from twofold.serve import grammars
 from twofold.serve.chat_schema import ChatRequest
 from twofold.serve.errors import ApiError
@@ -45,6 +46,20 @@ def test_what_binds_the_answer(fields, grammar):
     assert grammar_of(chat(**fields)) == grammar
 
 
+@pytest.mark.parametrize(("choice", "kind"), [("auto", "lark"), ("required", "json_schema"), ("none", None)])
+def test_a_strict_tool_binds_calls_unless_none_may_be_made(choice, kind):
+    tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": True}}
+    grammar = grammar_of(chat(tools=[tool], tool_choice=choice), (HERMES, {}))
+    assert (grammar and grammar.kind) == kind
+
+
+def test_strict_calls_in_a_format_that_cannot_be_bound_are_refused():
+    tool = {"type": "function", "function": {"name": "f", "strict": True}}
+    with pytest.raises(ApiError, match="hermes") as refused:
+        grammar_of(chat(tools=[tool]), (None, {}))
+    assert (refused.value.status, refused.value.param) == (400, "tools")
+
+
 @pytest.mark.parametrize("field", ["guided_regex", "guided_json", "structured_outputs", "response_format"])
 def test_what_cannot_be_compiled_is_named(field):
     bad = {
@@ -78,7 +93,7 @@ def test_what_is_too_long_to_compile_is_named_with_its_limit(fields, param):
 def test_others_are_served_while_one_is_compiled(monkeypatch):
     compiling, go_on = threading.Event(), threading.Event()
 
-    def slow(body):
+    def slow(*_):
         compiling.set()
         assert go_on.wait(20)
         return Grammar.json_object()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -142,3 +143,14 @@ def test_small_answers_leave_at_once(server):
         assert server.complete("x").status_code == 200
         times.append(time.perf_counter() - began)
     assert sorted(times)[len(times) // 4] < 0.035
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="tells the limits of another process")
+def test_connections_are_bounded_by_what_the_system_allows_and_not_by_the_shell(serving):
+    few, most = 512, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, most[1]))
+    try:
+        with serving() as server:
+            assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (most[1], most[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)

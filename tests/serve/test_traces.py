@@ -1,6 +1,7 @@
 """Traces of requests, as a collector gets them."""
 
 import itertools
+import logging
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from twofold.errors import SpecError
 from twofold.serve import otlp
@@ -122,3 +124,42 @@ def test_without_the_extra_it_is_one_line(monkeypatch, caplog):
 def test_what_is_no_address_is_refused():
     with pytest.raises(SpecError, match="--otlp"):
         otlp.opened_traces("localhost:4318")
+
+
+class Unsteady(SpanExporter):
+    """Says what went wrong as often as OpenTelemetry's own does, while ``broken``."""
+
+    broken = True
+
+    def export(self, spans):
+        if not self.broken:
+            return SpanExportResult.SUCCESS
+        for attempt in range(3):
+            logging.getLogger("unsteady").warning("nobody there, attempt %d", attempt)
+        return SpanExportResult.FAILURE
+
+
+def test_a_collector_that_comes_and_goes_is_told_once_each_time(monkeypatch, caplog):
+    from twofold.serve.collector import Collector
+
+    monkeypatch.setattr(logging.getLogger("twofold"), "propagate", True)
+    inner = Unsteady()
+    exporter = Collector(inner, "http://collector", logging.getLogger("unsteady"))
+    for inner.broken in (True, True, False, False, True):
+        exporter.export(())
+    assert [record.getMessage() for record in caplog.records] == ["traces lost", "traces arrive again", "traces lost"]
+    assert caplog.records[0].fields == {"collector": "http://collector", "message": "nobody there, attempt 0"}
+
+
+def test_a_collector_that_is_not_there_is_told_before_there_are_traces(monkeypatch, caplog, wait):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setattr(logging.getLogger("twofold"), "propagate", True)
+    traces = otlp.opened_traces("http://127.0.0.1:9")
+    try:
+        wait(lambda: caplog.records)
+    finally:
+        traces.close()
+    assert [(record.getMessage(), record.levelname) for record in caplog.records] == [("traces lost", "WARNING")]
+    fields = caplog.records[0].fields
+    assert fields["collector"] == "http://127.0.0.1:9"
+    assert fields["message"]

@@ -2,6 +2,7 @@
 
 import os
 
+from twofold.engine.environment import ENVIRONMENT
 from twofold.errors import SpecError
 from twofold.serve.link import worker_environment
 from twofold.serve.protocol import pack, unpack
@@ -96,7 +97,7 @@ def test_it_ends_when_nobody_is_left_to_listen(monkeypatch):
 
 
 def environment(monkeypatch, **given):
-    for name in ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GLIBC_TUNABLES"):
+    for name in ("OMP_NUM_THREADS", *ENVIRONMENT):
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
@@ -108,3 +109,9 @@ def test_idle_threads_of_a_worker_sleep_unless_the_operator_says_otherwise(monke
     assert environment(monkeypatch)["OMP_NUM_THREADS"] == "3"
     assert environment(monkeypatch)["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
     assert environment(monkeypatch, OMP_WAIT_POLICY="ACTIVE")["OMP_WAIT_POLICY"] == "ACTIVE"
+
+
+def test_a_worker_keeps_few_products_prepared_unless_the_operator_says_otherwise(monkeypatch):
+    capacities = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+    assert [environment(monkeypatch)[name] for name in capacities] == ["64", "64"]
+    assert environment(monkeypatch, LRU_CACHE_CAPACITY="1024")["LRU_CACHE_CAPACITY"] == "1024"

@@ -12,7 +12,7 @@ from twofold.serve.errors import ApiError
 from twofold.serve.generation import Generation, Piece
 from twofold.serve.replies import JsonReply
 from twofold.serve.schema import Sampling, StreamOptions
-from twofold.serve.stream import DONE, EventStream, event, while_connected
+from twofold.serve.stream import EventStream, event, while_connected
 from twofold.serve.told import Told
 
 
@@ -47,9 +47,7 @@ class Answer(ABC):
         """The response to ``request``: a stream, or a reply once all is there."""
         log: dict[str, Any] = request.state.log
         self._traces, self._headers = request.app.state.service.traces, request.headers
-        log |= {"prompt_tokens": self._prompt_tokens, "stream": self.body.stream}
-        if self.body.user is not None:
-            log["user"] = self.body.user
+        log |= {"prompt_tokens": self._prompt_tokens, "stream": self.body.stream, **self.body.labels()}
         if self.body.stream:
             return EventStream(self._events(log), self.generation)
         with self.generation:
@@ -79,7 +77,6 @@ class Answer(ABC):
             yield event(error.body())
         finally:
             self._note(log)
-        yield DONE
 
     def _event(self, choice: dict[str, Any]) -> bytes:
         chunk = {**self._head, "object": self.chunk_kind, "choices": [choice]}

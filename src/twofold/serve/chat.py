@@ -1,6 +1,5 @@
 """``POST /v1/chat/completions``."""
 
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
@@ -25,18 +24,15 @@ from twofold.serve.texts import Texts
 async def chat_completions(request: Request) -> Response:
     """Continue a conversation."""
     service: Service = request.app.state.service
-    body = await read_body(request, ChatRequest, service.settings)
-    arrived_s = time.perf_counter()
+    body = await read_body(request, ChatRequest)
     service.check_model(body.model)
-    tools = body.offered_tools()
-    if tools:
-        service.texts.check_tools()
-    prompt = await service.texts.encode_chat(body, tools)
+    tools = service.texts.shown_tools(body)
+    prompt = await service.texts.encode_chat(body, tools, service.longest_prompt)
     limit = "max_tokens" if body.max_tokens is not None else "max_completion_tokens"
     most = service.check_limit(body.limit(), service.check_prompt(prompt, "messages"), limit)
     shown = service.texts.call_markers() if tools else ()
-    params = sampling_params(body, most, await compiled_grammar(body))
-    generation = service.begin([(prompt, params)], body, arrived_s, shown)
+    params = sampling_params(body, most, await compiled_grammar(body, service.texts.calls))
+    generation = service.begin([(prompt, params)], body, request.state.arrived_s, shown)
     answer = ChatAnswer(service.name, service.texts, body, generation, prompt)
     return await answer.reply(request)
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from twofold.serve.schema import Body, Count, Sampling, Text
+from twofold.serve.schema import Body, Count, No, Sampling, Text, Yes
 
 
 class TextPart(Body):
@@ -37,6 +37,7 @@ class Message(Body):
     name: Text | None = None
     tool_calls: Annotated[list[ToolCall], Field(fail_fast=True)] | None = None
     tool_call_id: Text | None = None
+    annotations: Annotated[list[Any], Field(max_length=0)] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> "Message":
@@ -71,7 +72,7 @@ class Function(Body):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
     description: str | None = None
     parameters: dict[str, Any] | None = None
-    strict: Literal[False] | None = None
+    strict: bool | None = None
 
 
 class Tool(Body):
@@ -109,20 +110,27 @@ class ChatRequest(Sampling):
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool = True
     add_generation_prompt: bool = True
+    add_special_tokens: No = False
+    continue_final_message: No = False
+    echo: No = False
+    include_reasoning: Yes = True
+    modalities: Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _fit(self) -> "ChatRequest":
         if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
             raise ValueError("max_tokens and max_completion_tokens differ; give one")
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise ValueError("top_logprobs is for logprobs: true")
-        if self.tool_choice is not None and not self.tools:
+        if self.tool_choice not in (None, "auto", "none") and not self.tools:
             raise ValueError("tool_choice is for requests with tools")
         if isinstance(self.tool_choice, NamedTool) and not self.forced_tools():
             raise ValueError("tool_choice names a function that is not among tools")
         if self.forced_tools() and self.bounds():
             raise ValueError("tool_choice binds the answer, and so does response_format or a guided field; give one")
+        if self.has_strict_tools() and self.bounds():
+            raise ValueError("tools that are strict bind the answer, and so does response_format or a guided field")
         return self
 
     def limit(self) -> int | None:
@@ -141,3 +149,8 @@ class ChatRequest(Sampling):
         if isinstance(self.tool_choice, NamedTool):
             return [tool for tool in offered if tool["function"]["name"] == self.tool_choice.function.name]
         return offered if self.tool_choice == "required" else []
+
+    def has_strict_tools(self) -> bool:
+        """Whether calls that need not be made must be valid, if they are, under the parameters of their tools."""
+        tools = self.tools if self.tool_choice in (None, "auto") else None
+        return any(tool.function.strict for tool in tools or ())

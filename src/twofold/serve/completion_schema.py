@@ -62,4 +62,4 @@ class DetokenizeRequest(Body):
     """Tokens of which the text is wanted."""
 
     model: Text | None = None
-    tokens: Annotated[list[NotNegative], Field(max_length=1_000_000, fail_fast=True)]
+    tokens: Annotated[list[NotNegative], Field(max_length=250_000, fail_fast=True)]

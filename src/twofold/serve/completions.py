@@ -1,6 +1,5 @@
 """``POST /v1/completions``."""
 
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,23 +22,29 @@ from twofold.serve.texts import Texts
 async def completions(request: Request) -> Response:
     """Continue each prompt; choice ``i * n + k`` is the ``k``-th continuation of prompt ``i``."""
     service: Service = request.app.state.service
-    body = await read_body(request, CompletionRequest, service.settings)
-    arrived_s = time.perf_counter()
+    body = await read_body(request, CompletionRequest)
     service.check_model(body.model)
     service.check_choices(len(body.prompts()) * body.n)
-    prompts = [await _tokens(service, prompt, body) for prompt in body.prompts()]
+    prompts = await _tokens(service, body)
     grammar = await compiled_grammar(body)
     tasks = []
     for tokens in prompts:
         room = service.check_prompt(tokens, "prompt")
         tasks.append((tokens, sampling_params(body, service.check_limit(body.max_tokens, room), grammar)))
-    generation = service.begin(tasks, body, arrived_s)
+    generation = service.begin(tasks, body, request.state.arrived_s)
     answer = CompletionAnswer(service.name, service.texts, body, generation, prompts)
     return await answer.reply(request)
 
 
-async def _tokens(service: Service, prompt: str | list[int], body: CompletionRequest) -> list[int]:
-    return await service.texts.encode(prompt, body.add_special_tokens) if isinstance(prompt, str) else prompt
+async def _tokens(service: Service, body: CompletionRequest) -> list[list[int]]:
+    """The tokens of each prompt; all are texts, or none is."""
+    texts, tokens = [], []
+    for prompt in body.prompts():
+        if isinstance(prompt, str):
+            texts.append(prompt)
+        else:
+            tokens.append(prompt)
+    return tokens or await service.texts.encode(texts, body.add_special_tokens, service.longest_prompt)
 
 
 class CompletionAnswer(Answer):

@@ -21,9 +21,17 @@ def call_grammar(tools: list[dict[str, Any]]) -> Grammar:
 
     SpecError when they do not compile, or when two tools define different things under one name.
     """
+    return Grammar.json_schema(calls_schema(tools))
+
+
+def calls_schema(tools: list[dict[str, Any]], arguments: str = "arguments") -> dict[str, Any]:
+    """The JSON schema of a call of one of these tools, its arguments under this name.
+
+    SpecError when two tools define different things under one name.
+    """
     shared: dict[str, dict[str, Any]] = {}
-    calls = [_call(tool["function"], shared) for tool in tools]
-    return Grammar.json_schema({"anyOf": calls, **shared})
+    calls = [_call(tool["function"], shared, arguments) for tool in tools]
+    return {"anyOf": calls, **shared}
 
 
 def call_parser(tools: list[dict[str, Any]]) -> Parser:
@@ -31,7 +39,7 @@ def call_parser(tools: list[dict[str, Any]]) -> Parser:
     return Parser(FORMAT, [tool["function"]["name"] for tool in tools], parallel=False)
 
 
-def _call(function: dict[str, Any], shared: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _call(function: dict[str, Any], shared: dict[str, dict[str, Any]], arguments: str) -> dict[str, Any]:
     """The schema of a call; what its parameters define for references goes to ``shared``, as references start there."""
     parameters = dict(function.get("parameters") or ANY_ARGUMENTS)
     for keyword in DEFINITIONS:
@@ -40,7 +48,7 @@ def _call(function: dict[str, Any], shared: dict[str, dict[str, Any]]) -> dict[s
                 raise SpecError("tools", name, f"tools that define {name!r} alike, as the answer may be any of them")
     return {
         "type": "object",
-        "properties": {"name": {"const": function["name"]}, "arguments": parameters},
-        "required": ["name", "arguments"],
+        "properties": {"name": {"const": function["name"]}, arguments: parameters},
+        "required": ["name", arguments],
         "additionalProperties": False,
     }

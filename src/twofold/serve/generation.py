@@ -14,13 +14,18 @@ from twofold.serve.protocol import Item, Logprob
 
 
 class Piece(NamedTuple):
-    """What one choice has got: text that may be empty, the tokens behind it, and at its end why it ended."""
+    """What one choice has got since the last: text that may be empty, its tokens, and at its end why it ended."""
 
     choice: int
     text: str
     tokens: list[int]
     logprobs: list[Logprob]
     finish: str | None
+
+    def then(self, next: "Piece") -> "Piece":
+        """This piece and the next of the same choice as one."""
+        tokens, logprobs = [*self.tokens, *next.tokens], [*self.logprobs, *next.logprobs]
+        return Piece(self.choice, self.text + next.text, tokens, logprobs, next.finish)
 
 
 class Choice:
@@ -65,8 +70,11 @@ class Generation:
     ) -> None:
         self._choices = {choice.flight.index: choice for choice in choices}
         self._inbox, self._submit, self._abort, self._deadline = inbox, submit, abort, deadline_s
+        self._late: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
+        if self._deadline is not None:
+            self._late = asyncio.get_running_loop().call_at(self._deadline, self._is_late)
         for choice in self._choices.values():
             choice.life.begin()
             self._submit(choice.flight)
@@ -75,6 +83,8 @@ class Generation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._late is not None:
+            self._late.cancel()
         for choice in self._choices.values():
             if not choice.ended:
                 self._abort(choice.flight)
@@ -107,39 +117,53 @@ class Generation:
         return self._choices[0].times
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """The pieces of all choices as they come, until each has ended. Raises ApiError when one cannot."""
-        under_way = len(self._choices)
-        while under_way:
-            arrival = await self._next()
-            choice = self._choices[arrival.flight.index]
-            if choice.ended:
-                continue
-            if isinstance(arrival.item, ApiError):
-                raise arrival.item
-            piece = choice.take(_checked(arrival.item, arrival.flight.bound_by))
-            if piece.finish is not None:
-                under_way -= 1
-                choice.life.end(piece.finish, choice.times)
-                self._abort(arrival.flight)
-            yield piece
+        """The pieces of all choices as they come, until each has ended. Raises ApiError when one cannot.
 
-    async def _next(self) -> Arrival:
+        What has come for a choice while the last piece was told is one piece.
+        """
+        while not all(choice.ended for choice in self._choices.values()):
+            joined: dict[int, Piece] = {}
+            arrival: Arrival | None = await self._inbox.get()
+            error: ApiError | None = None
+            while arrival is not None and error is None:
+                error = self._take(arrival, joined)
+                arrival = None if self._inbox.empty() else self._inbox.get_nowait()
+            for piece in joined.values():
+                yield piece
+            if error is not None:
+                raise error
+
+    def _take(self, arrival: Arrival, joined: dict[int, Piece]) -> ApiError | None:
+        """Add what has come to the pieces by choice, or give what is wrong with it."""
+        choice, index = self._choices[arrival.flight.index], arrival.flight.index
+        if choice.ended:
+            return None
         try:
-            async with asyncio.timeout_at(self._deadline):
-                return await self._inbox.get()
-        except TimeoutError:
-            raise _late() from None
+            piece = choice.take(_checked(arrival.item, arrival.flight.bound_by))
+        except ApiError as error:
+            return error
+        joined[index] = joined[index].then(piece) if index in joined else piece
+        if piece.finish is not None:
+            choice.life.end(piece.finish, choice.times)
+            self._abort(arrival.flight)
+        return None
+
+    def _is_late(self) -> None:
+        for choice in self._choices.values():
+            choice.flight.deliver(_late())
 
 
 def _late() -> ApiError:
     return ApiError(408, "the deadline has passed", kind="timeout_error", code="deadline_exceeded")
 
 
-def _checked(item: Item, bound_by: str | None) -> Item:
-    """The item, unless it says that the engine could not go on; then ApiError.
+def _checked(item: Item | ApiError, bound_by: str | None) -> Item:
+    """The item, unless it is or tells of an error; then ApiError.
 
     An answer that a field binds can come to where no token of the model goes on as the field wants.
     """
+    if isinstance(item, ApiError):
+        raise item
     if item["finish"] == "abort":
         raise _late()
     if item["finish"] != "error":

@@ -1,4 +1,4 @@
-"""What the server tells about itself, and the one route that it refuses."""
+"""What the server tells about itself, and the routes that it refuses."""
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
@@ -10,6 +10,11 @@ from twofold.serve.replies import JsonReply
 from twofold.serve.service import Service
 
 RETRY = {"Retry-After": "1"}
+REFUSED = {
+    "/v1/embeddings": "embeddings are not served: this model generates text",
+    "/v1/responses": "the Responses API is not served: ask /v1/chat/completions",
+}
+"""Routes that clients know, and why they are refused."""
 
 
 async def live(request: Request) -> Response:
@@ -48,18 +53,19 @@ async def model(request: Request) -> Response:
     return JsonReply(_card(service))
 
 
-async def embeddings(request: Request) -> Response:
-    """Refused: the models of this server generate."""
-    message = "embeddings are not served: this model generates text"
-    raise ApiError(400, message, param="model", code="unsupported_endpoint")
+async def refused(request: Request) -> Response:
+    """Say which API is not served here."""
+    raise ApiError(400, REFUSED[request.url.path], param="model", code="unsupported_endpoint")
 
 
 def _card(service: Service) -> dict[str, object]:
+    """``root`` is what clients load a tokenizer by when they are given none."""
+    renamed = service.settings.served_name is not None
     return {
         "id": service.name,
         "object": "model",
         "created": service.created,
         "owned_by": "twofold",
-        "root": service.about["model"],
+        "root": service.about["model"] if renamed else service.name,
         "max_model_len": service.about["context"],
     }

@@ -13,9 +13,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import cast
 
-import zmq
-import zmq.asyncio
-
 from twofold.engine.environment import surrounded
 from twofold.serve.errors import UNAVAILABLE, ApiError, ServeError
 from twofold.serve.flight import Flight, Flights
@@ -23,6 +20,8 @@ from twofold.serve.logs import log, logger
 from twofold.serve.place import Place
 from twofold.serve.protocol import ABORT, FATAL, FOUND, OUT, READY, STOP, Found, Message, Ready, Stats, pack, unpack
 from twofold.serve.settings import WORKER_MODULE, Settings
+from twofold.serve.turns import Handover
+from twofold.serve.wire import Wire
 
 STOP_WITHIN_S = 5.0
 FORGIVEN_AFTER_S = 300.0
@@ -48,9 +47,8 @@ class WorkerLink:
         self._settings = settings
         self._on_found, self._on_ready, self._on_stats, self._on_restart = on_found, on_ready, on_stats, on_restart
         self._place = Place()
-        self._context = zmq.asyncio.Context()
-        self._socket = self._context.socket(zmq.ROUTER)
         self._flights = Flights()
+        self._handover = Handover(self._flights.deliver)
         self._process: asyncio.subprocess.Process | None = None
         self._epoch, self._deaths = 0, list[float]()
         self._failure = self._refusal = ""
@@ -59,18 +57,15 @@ class WorkerLink:
 
     async def run(self) -> None:
         """Keep a worker running until cancelled or stopped; ServeError when none will run."""
-        self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.set_hwm(0)
-        self._socket.bind(self._place.address)
-        receiving = asyncio.ensure_future(self._receive())
+        self._wire = Wire(self._place.address, self._take)
         try:
             while self.state != "stopped":
                 await self._one_epoch()
         finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
             self.kill()
-            self._close()
+            self.state = "stopped"
+            self._wire.close()
+            self._place.close()
 
     def submit(self, flight: Flight) -> None:
         """Send a flight to the worker: now, or as soon as there is one."""
@@ -156,10 +151,6 @@ class WorkerLink:
         self._flights.fail_all(ApiError(503, "the server has no worker", kind=UNAVAILABLE, code="no_worker"))
         raise ServeError(message, refused=refused)
 
-    async def _receive(self) -> None:
-        while True:
-            self._take(*await self._socket.recv_multipart())
-
     async def _drain(self) -> None:
         """Give what the worker said last a moment to arrive."""
         await asyncio.sleep(0.05)
@@ -175,7 +166,7 @@ class WorkerLink:
     def _handle(self, message: Message) -> None:
         op = message["op"]
         if op == OUT:
-            self._flights.deliver(message["items"])
+            self._handover.put(message["items"])
             if message.get("stats") is not None:
                 self._on_stats(message["stats"])
         elif op == FOUND:
@@ -189,13 +180,7 @@ class WorkerLink:
             self._failure, self._refused = str(message["message"]), message.get("refused", False)
 
     def _send(self, message: Message) -> None:
-        self._socket.send_multipart([str(self._epoch).encode(), pack(message)])
-
-    def _close(self) -> None:
-        self.state = "stopped"
-        self._socket.close(linger=0)
-        self._context.term()
-        self._place.close()
+        self._wire.send(str(self._epoch).encode(), pack(message))
 
 
 def worker_environment(threads: int | None) -> dict[str, str]:

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from twofold.errors import SpecError
-from twofold.serve.settings import DEFAULT_MODEL
+from twofold.spec.embedded import EMBEDDED, is_embedded
 from twofold.spec.hf import model_from_config
 
-ACCEPTED = f"accepted: a folder with a config.json, a .gguf file, a hub id such as Qwen/Qwen3-0.6B, or {DEFAULT_MODEL}"
+ACCEPTED = f"accepted: a folder with a config.json, a .gguf file, a hub id such as Qwen/Qwen3-0.6B, or {EMBEDDED}"
 GGUF = b"GGUF"
 NEEDED = ("tokenizer.json", "*.safetensors")
 
@@ -19,7 +19,7 @@ def check_model(where: str) -> None:
     path = Path(where).expanduser()
     if path.is_dir():
         _check_folder(path, where)
-    elif where != DEFAULT_MODEL:
+    elif not is_embedded(where):
         _check_name(path, where)
 
 

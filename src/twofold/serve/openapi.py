@@ -11,6 +11,7 @@ from starlette.responses import Response
 from twofold import __version__
 from twofold.serve.chat_schema import ChatRequest
 from twofold.serve.completion_schema import CompletionRequest, DetokenizeRequest, TokenizeRequest
+from twofold.serve.info import REFUSED
 from twofold.serve.replies import JsonReply
 
 Document = dict[str, Any]
@@ -72,7 +73,7 @@ def document() -> Document:
     models = [(model, "validation") for model in BODIES.values()]
     _, definitions = models_json_schema(models, ref_template=COMPONENTS)  # type: ignore[arg-type]
     paths: Document = {path: {"post": _post(path, model)} for path, model in BODIES.items()}
-    paths["/v1/embeddings"] = {"post": _refused()}
+    paths |= {path: {"post": _refused(why)} for path, why in REFUSED.items()}
     paths |= {path: {"get": _get(path, about)} for path, about in READ.items()}
     metrics = {"200": {"description": "Text format of Prometheus.", "content": {"text/plain": {}}}}
     paths["/metrics"] = {"get": {"summary": "All metrics.", "responses": metrics}}
@@ -115,9 +116,9 @@ def _get(path: str, about: str) -> Document:
     return operation
 
 
-def _refused() -> Document:
+def _refused(why: str) -> Document:
     return {
-        "summary": "Refused: the models of this server generate.",
+        "summary": f"Refused: {why}.",
         "requestBody": {"content": {"application/json": {"schema": OBJECT}}},
         "responses": _refusals("400", "401"),
     }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from twofold.serve.traces import Traces
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+EXPORTER = "opentelemetry.exporter"
 NEEDED = 'pip install "twofold[otel]"'
 PACKAGES = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
@@ -20,8 +21,8 @@ PACKAGES = ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.p
 def opened_traces(url: str | None, environment: Mapping[str, str] = os.environ) -> "Traces | None":
     """Traces to the collector at ``url`` (OTLP over HTTP), else to that of OpenTelemetry's variables; None without one.
 
-    SpecError for a ``url`` that is none, or that cannot be used as the extra is not installed; where only a variable
-    names a collector, that is a line in the log.
+    A collector that does not answer is a line in the log. SpecError for a ``url`` that is none, or that cannot be used
+    as the extra is not installed; where only a variable names a collector, that is a line in the log.
     """
     if url is not None and not url.startswith(("http://", "https://")):
         raise SpecError("--otlp", url, "the address of a collector, such as http://localhost:4318")
@@ -34,9 +35,14 @@ def opened_traces(url: str | None, environment: Mapping[str, str] = os.environ) 
         return None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
+    from twofold.serve.collector import Collector
     from twofold.serve.traces import Traces
 
-    return Traces(OTLPSpanExporter(None if url is None else f"{url.rstrip('/')}/v1/traces"))
+    exporter = OTLPSpanExporter(None if url is None else f"{url.rstrip('/')}/v1/traces")
+    where = url or next(environment[name] for name in VARIABLES if environment.get(name))
+    collector = Collector(exporter, where, logging.getLogger(EXPORTER))
+    collector.try_soon()
+    return Traces(collector)
 
 
 def installed() -> bool:

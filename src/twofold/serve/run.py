@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import gc
 import math
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from twofold.errors import SpecError
 from twofold.serve.app import make_app
 from twofold.serve.errors import ServeError
 from twofold.serve.http import BoundedHttp
@@ -18,18 +21,23 @@ from twofold.serve.settings import Settings
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 BACKLOG = 2048
+KEPT_S = 75
+"""So long a connection without a request stays: longer than clients and load balancers, 60 s at most, keep theirs."""
 LAST_WORDS_S = 0.05
 UNDISMISSED_S = 1
 Ready = Callable[[str, Service], None]
 
 
-def serve(settings: Settings, ready: Ready | None = None) -> None:
+def serve(settings: Settings, ready: Ready | None = None, loading: Callable[[], None] | None = None) -> None:
     """Serve until a signal comes. ``ready`` is called with the address and the service once requests are answered.
 
-    Raises ServeError when no worker will run, OSError when the address is taken.
+    ``loading`` is called once the address is taken, and a worker about to load the model.
+
+    Raises ServeError when no worker will run, SpecError when the address is taken or no address of this machine.
     """
+    _allow_connections()
     with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_Server(settings, ready).run())
+        asyncio.run(_Server(settings, ready, loading).run())
 
 
 class _Http(uvicorn.Server):
@@ -42,14 +50,16 @@ class _Http(uvicorn.Server):
 
 
 class _Server:
-    def __init__(self, settings: Settings, ready: Ready | None) -> None:
-        self._settings, self._on_ready = settings, ready
+    def __init__(self, settings: Settings, ready: Ready | None, loading: Callable[[], None] | None) -> None:
+        self._settings, self._on_ready, self._on_loading = settings, ready, loading
         self._signals = 0
 
     async def run(self) -> None:
         listener = _listen(self._settings)
         self._service = Service(self._settings)
         self._http = _Http(_config(self._service))
+        if self._on_loading is not None:
+            self._on_loading()
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signalled)
@@ -67,6 +77,7 @@ class _Server:
 
     async def _announce(self, listener: socket.socket) -> None:
         await self._service.ready.wait()
+        gc.freeze()
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         log("ready", address=address, model=self._service.name)
@@ -100,6 +111,13 @@ class _Server:
             raise result
 
 
+def _allow_connections() -> None:
+    """Each takes a file descriptor, of which a shell gives 1,024 where the system allows more."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def _listen(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only where it sees the protocol, and accepted sockets take it from here.
@@ -109,7 +127,8 @@ def _listen(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, error.strerror, f"{settings.host}:{settings.port}") from None
+        place = f"{settings.host}:{settings.port}"
+        raise SpecError("--host and --port", place, f"accepted: an address to listen on ({error.strerror})") from None
     listener.listen(BACKLOG)
     return listener
 
@@ -117,11 +136,12 @@ def _listen(settings: Settings) -> socket.socket:
 def _config(service: Service) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(service),
-        http=type("Http", (BoundedHttp,), {"head_within_s": service.settings.read_within_s}),
+        http=type("Http", (BoundedHttp,), {"within_s": service.settings.read_within_s}),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEPT_S,
         timeout_graceful_shutdown=math.ceil(service.settings.drain_s) + UNDISMISSED_S,
     )

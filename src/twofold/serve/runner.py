@@ -50,6 +50,9 @@ class EngineRunner:
             name=self._name,
             progress=tell,
         )
+        if (settings.context or 0) > self._loaded.context:
+            accepted = f"accepted: up to {self._loaded.context:,} tokens, the context of {self._name}"
+            raise SpecError("context", settings.context, accepted)
         self._pool = self._sized_pool()
         self._log = _opened(settings.log_decisions)
         self._decoding: set[str] = set()
@@ -177,7 +180,7 @@ def costed_device(group: Group, runs_on: str, cost: str | None = None) -> Device
         return read_specs(Path(cost)).device
     if runs_on == "cpu":
         return catalog.device("this-cpu")
-    raise SpecError("--deploy", "", f'on {runs_on}, name the device that it is, such as "1B@H100,chunked=512"')
+    raise SpecError("--deploy", None, f'on {runs_on}, name the device that it is, such as "1B@H100,chunked=512"')
 
 
 def _log_tenths() -> Callable[[str, float], None]:

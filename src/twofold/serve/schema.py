@@ -3,8 +3,19 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+
+def _no_number(value: Any) -> Any:
+    """Refuse 0 and 1 where Python takes them for false and true."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise PydanticCustomError("bool_type", "Input should be a valid boolean")
+    return value
+
+
+No = Annotated[Literal[False], BeforeValidator(_no_number)]
+Yes = Annotated[Literal[True], BeforeValidator(_no_number)]
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 NotNegative = Annotated[int, Field(ge=0, lt=2**31)]
@@ -20,8 +31,9 @@ NULL = {"type": "null"}
 
 
 def _nullable(schema: dict[str, Any]) -> None:
-    """Say in a schema that null is accepted wherever a field may be left out."""
+    """Say in a schema that null is accepted wherever a field may be left out, which any field that is unknown may."""
     properties: dict[str, Any] = schema.get("properties", {})
+    schema["additionalProperties"] = NULL
     for name in properties.keys() - set(schema.get("required", ())):
         said = properties[name]
         if NULL not in said.get("anyOf", ()):
@@ -29,7 +41,7 @@ def _nullable(schema: dict[str, Any]) -> None:
 
 
 class Body(BaseModel):
-    """A JSON object; a field that is null counts as not given."""
+    """A JSON object; a field that is null counts as not given, known or not: it asks for nothing."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra=_nullable)
 
@@ -40,7 +52,7 @@ class Body(BaseModel):
             return fields
         if len(fields) > MOST_FIELDS:
             raise ValueError(f"an object with {len(fields)} fields, at most {MOST_FIELDS} are looked at")
-        return {name: value for name, value in fields.items() if value is not None or name not in cls.model_fields}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 class StreamOptions(Body):
@@ -87,7 +99,7 @@ class StructuredOutputs(Body):
     json_: Annotated[dict[str, Any] | str | None, Field(alias="json")] = None
     regex: Text | None = None
     choice: Choices | None = None
-    json_object: Literal[True] | None = None
+    json_object: Yes | None = None
 
     @model_validator(mode="after")
     def _one(self) -> "StructuredOutputs":
@@ -96,7 +108,31 @@ class StructuredOutputs(Body):
         return self
 
 
-class Sampling(Body):
+class Labels(Body):
+    """What says whose a request is and changes no answer: it goes to the log. OpenAI's fields."""
+
+    user: str | None = None
+    metadata: Annotated[dict[str, str], Field(max_length=16)] | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+    def labels(self) -> dict[str, Any]:
+        """Those that were given."""
+        return {name: value for name in Labels.model_fields if (value := getattr(self, name)) is not None}
+
+
+class Neutral(Body):
+    """What clients send unasked, each taken only with the value that changes nothing; OpenAI's fields, then vLLM's."""
+
+    store: No = False
+    service_tier: Literal["auto", "default"] = "auto"
+    use_beam_search: No = False
+    length_penalty: Annotated[float, Field(ge=1, le=1)] = 1.0
+    spaces_between_special_tokens: Yes = True
+    bad_words: Annotated[list[str], Field(max_length=0)] | None = None
+
+
+class Sampling(Labels, Neutral):
     """How tokens are chosen and when generation ends; OpenAI's fields, then vLLM's, then ours.
 
     ``deadline_s`` bounds the time from arrival to the last token; ``include_timing`` asks where the time went.
@@ -114,7 +150,6 @@ class Sampling(Body):
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] = 0.0
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     response_format: ResponseFormat | None = None
-    user: str | None = None
     top_k: Annotated[int, Field(ge=-1, lt=2**31)] = 0
     min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
     repetition_penalty: Annotated[float, Field(ge=0.01, le=10)] = 1.0

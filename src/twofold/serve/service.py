@@ -21,6 +21,8 @@ from twofold.serve.protocol import Found, Ready, Stats
 from twofold.serve.schema import Sampling
 from twofold.serve.settings import Settings, served_group
 from twofold.serve.texts import Texts
+from twofold.serve.turns import Gate
+from twofold.spec.embedded import is_embedded
 
 LOADING = {"Retry-After": "5"}
 
@@ -36,6 +38,7 @@ class Service:
         self.traces = opened_traces(settings.otlp)
         self.admission = Admission(settings.max_queue, settings.ttft_slo_s, time.perf_counter)
         self.link = WorkerLink(settings, self._on_found, self._on_ready, self._on_stats, self._on_restart)
+        self.gate = Gate()
         self.ready = asyncio.Event()
         self.draining = False
         self._order = served_group(settings.worker.deployment).order
@@ -64,9 +67,17 @@ class Service:
             raise _loading()
         return self._texts
 
+    @property
+    def longest_prompt(self) -> int:
+        """The most tokens of a prompt that is accepted; ApiError 503 before it is known."""
+        context = self.about["context"]
+        return min(context - 1, self.settings.max_prompt_tokens or context)
+
     def check_model(self, name: str | None) -> None:
         """Raise a 404 for a model that is not served here."""
-        if name is not None and name != self.name:
+        if name is None or name == self.name:
+            return
+        if not (is_embedded(name) and is_embedded(self.name)):
             message = f"the model {name!r} is not served here; {self.name!r} is"
             raise ApiError(404, message, param="model", code="model_not_found")
 
@@ -80,15 +91,13 @@ class Service:
         """How many tokens may follow this prompt; ApiError 400 when it is empty, too long, or has unknown tokens."""
         if not tokens:
             raise ApiError(400, f"{param} has no tokens", param=param, code="invalid_value")
-        context = self.about["context"]
-        most = min(context - 1, self.settings.max_prompt_tokens or context)
-        if len(tokens) > most:
-            message = f"{param} has {len(tokens)} tokens, at most {most} are accepted"
+        if len(tokens) > self.longest_prompt:
+            message = f"{param} has {len(tokens)} tokens, at most {self.longest_prompt} are accepted"
             raise ApiError(400, message, param=param, code="context_length_exceeded")
         if max(tokens) >= self.about["vocab"]:
             message = f"{param}: token ids are 0 to {self.about['vocab'] - 1}"
             raise ApiError(400, message, param=param, code="invalid_value")
-        return context - len(tokens)
+        return self.about["context"] - len(tokens)
 
     def check_limit(self, asked: int | None, room: int, param: str = "max_tokens") -> int:
         """The tokens to generate at most; ApiError 400 when more are asked for than the context has room for."""

@@ -1,15 +1,18 @@
 """What an operator decides about a server."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from twofold.errors import SpecError
+from twofold.spec.embedded import EMBEDDED
 from twofold.spec.group import Group
 from twofold.spec.notation import parse_groups
 
 DEFAULT_DEPLOYMENT = "1B,chunked=512"
-DEFAULT_MODEL = "smollm2"
 WORKER_MODULE = "twofold.serve.worker"
+DTYPES, QUANTIZED = ("fp32", "bf16"), "int8"
+DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
 @dataclass(frozen=True)
@@ -19,9 +22,11 @@ class WorkerSettings:
     ``model`` is a folder, a hub id, a GGUF file or ``smollm2``. ``memory_bytes`` bounds the KV pool (None: a share
     of what is free). ``threads`` None lets the worker use all cores. ``requests`` is how many it holds. ``cost`` is a
     file of step times, in place of the roofline, for budgets in seconds and splits.
+
+    SpecError for what no engine runs; what this machine's does not, the worker says.
     """
 
-    model: str = DEFAULT_MODEL
+    model: str = EMBEDDED
     deployment: str = DEFAULT_DEPLOYMENT
     device: str = "cpu"
     dtype: str = "fp32"
@@ -35,13 +40,21 @@ class WorkerSettings:
     cost: str | None = None
     log_level: str = "warning"
 
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise SpecError("dtype", self.dtype, f"accepted: {' or '.join(DTYPES)}")
+        if self.quantize not in (None, QUANTIZED):
+            raise SpecError("quantize", self.quantize, f"accepted: {QUANTIZED}, or none")
+        if DEVICE.fullmatch(self.device) is None:
+            raise SpecError("device", self.device, "accepted: cpu or cuda; cuda:1 is the second")
+
 
 @dataclass(frozen=True)
 class Settings:
     """A server: where it listens, what it accepts, and its worker. Sizes in bytes and tokens, times in seconds.
 
     ``max_queue`` bounds the requests without a first token, ``ttft_slo_s`` turns on admission by predicted TTFT,
-    ``read_within_s`` is how long the headers of a request may take, and its body again,
+    ``read_within_s`` is how long the headers of a request may take, its body again, and a client to read on,
     ``keys`` are the accepted API keys (none: open to all), ``otlp`` is the collector of traces, ``worker_command`` the
     worker's program.
     """

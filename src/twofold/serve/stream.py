@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+import pydantic_core
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -25,10 +26,10 @@ def event(value: Any) -> bytes:
 
 
 def to_json(value: Any) -> bytes:
-    """Compact JSON in UTF-8; lone surrogates, which UTF-8 lacks, are escaped."""
+    """Compact JSON in UTF-8; lone surrogates, which UTF-8 lacks, are escaped, and what is no number is null."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except UnicodeEncodeError:
+        return pydantic_core.to_json(value, inf_nan_mode="null")
+    except pydantic_core.PydanticSerializationError:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -55,7 +56,10 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class EventStream(Response):
-    """An answer of server-sent events, within the context ``work``, which ends as soon as the client leaves."""
+    """An answer of server-sent events and the mark of their end.
+
+    It is made within the context ``work``, which ends as soon as the client leaves.
+    """
 
     media_type = "text/event-stream"
 
@@ -75,4 +79,4 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async for data in events:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.body", "body": DONE, "more_body": False})

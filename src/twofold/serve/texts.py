@@ -1,6 +1,8 @@
 """The tokenizer and the chat template of the served model, as the routes use them."""
 
 import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ from twofold.engine.params import Params
 from twofold.engine.stream import Stream
 from twofold.engine.tokens import Tokenizer
 from twofold.engine.tool_calls import Parser
-from twofold.engine.tool_formats import format_of
+from twofold.engine.tool_formats import Format, format_of
 from twofold.errors import SpecError
 from twofold.serve.chat_schema import ChatRequest
 from twofold.serve.completion_schema import TokenizeRequest
@@ -16,9 +18,12 @@ from twofold.serve.errors import ApiError, from_spec
 from twofold.serve.protocol import Found
 
 LONG_TEXT = 8192
-"""Characters from which on a text is tokenised in a thread, so that nobody else waits for it."""
+"""Characters from which on texts are tokenised in a thread, so that nobody else waits for them."""
 MANY_MESSAGES = 100
-"""From which on a conversation is written in a thread."""
+"""Messages and parts of them from which on a conversation is written in a thread."""
+CHARACTERS_A_TOKEN, PIECE = 8, 1 << 18
+"""Longer texts than so many a token that is accepted, or than a piece, are counted by pieces before they are taken."""
+_tokenising = ThreadPoolExecutor(1, "texts")
 
 
 class Texts:
@@ -35,23 +40,45 @@ class Texts:
         """The texts of what a worker serves; SpecError when its tokenizer cannot be used."""
         return cls(Tokenizer.load(Path(found["tokenizer"]), found["chat_template"]))
 
-    async def encode(self, text: str, special: bool, param: str = "prompt") -> list[int]:
-        """The tokens of a text; ``special`` adds those that the tokenizer puts around a text."""
-        try:
-            if len(text) < LONG_TEXT:
-                return self.tokenizer.encode(text, special)
-            return await asyncio.to_thread(self.tokenizer.encode, text, special)
-        except SpecError as error:
-            raise from_spec(error, param) from None
+    async def encode(self, texts: Sequence[str], special: bool, most: int, param: str = "prompt") -> list[list[int]]:
+        """The tokens of each text; ``special`` adds those that the tokenizer puts around a text.
 
-    async def encode_chat(self, body: ChatRequest | TokenizeRequest, tools: list[dict[str, Any]] | None) -> list[int]:
-        """The tokens of a conversation, through the chat template of the model."""
-        messages = body.messages or []
-        if len(messages) < MANY_MESSAGES:
+        ApiError 400 for what the tokenizer refuses, and for a text that has more than twice ``most`` tokens.
+        """
+        length = sum(map(len, texts))
+        if length < LONG_TEXT:
+            return self._encoded(texts, special, most, param)
+        threads = _tokenising if length > PIECE else None
+        return await asyncio.get_running_loop().run_in_executor(threads, self._encoded, texts, special, most, param)
+
+    async def encode_chat(
+        self, body: ChatRequest | TokenizeRequest, tools: list[dict[str, Any]] | None, most: int
+    ) -> list[int]:
+        """The tokens of a conversation, through the chat template of the model; ApiError 400 as :meth:`encode`."""
+        parts = (len(message.content) if isinstance(message.content, list) else 1 for message in body.messages or ())
+        if sum(parts) < MANY_MESSAGES:
             text = self._written(body, tools)
         else:
             text = await asyncio.to_thread(self._written, body, tools)
-        return await self.encode(text, False, "messages")
+        return (await self.encode([text], False, most, "messages"))[0]
+
+    def _encoded(self, texts: Sequence[str], special: bool, most: int, param: str) -> list[list[int]]:
+        try:
+            for text in texts:
+                self._check_length(text, most, param)
+            return [self.tokenizer.encode(text, special) for text in texts]
+        except SpecError as error:
+            raise from_spec(error, param) from None
+
+    def _check_length(self, text: str, most: int, param: str) -> None:
+        """Refuse what is far too long before all of it is tokenised: so long a list would hold up everybody."""
+        size = min(CHARACTERS_A_TOKEN * most, PIECE)
+        count = 0
+        for start in range(0, len(text) if len(text) > size else 0, size):
+            count += len(self.tokenizer.encode(text[start : start + size], False))
+            if count > 2 * most:
+                message = f"{param} has over {count} tokens, at most {most} are accepted"
+                raise ApiError(400, message, param=param, code="context_length_exceeded")
 
     def _written(self, body: ChatRequest | TokenizeRequest, tools: list[dict[str, Any]] | None) -> str:
         messages = [message.plain() for message in body.messages or ()]
@@ -82,7 +109,30 @@ class Texts:
     def check_tools(self) -> None:
         """Raise an ApiError 400 when calls as this model writes them cannot be told from words."""
         if self._calls is None:
-            raise ApiError(400, "tools: this model writes no tool calls", param="tools", code="unsupported_parameter")
+            message = (
+                'tools: this model writes no calls of its own accord; tool_choice "required" binds it to write one'
+            )
+            raise ApiError(400, message, param="tools", code="unsupported_parameter")
+
+    def shown_tools(self, body: ChatRequest) -> list[dict[str, Any]] | None:
+        """The offered tools for the template; ApiError 400 when calls of them cannot be told from words.
+
+        An answer that is bound to be a call is told by that: there a template need not take tools.
+        """
+        tools = body.offered_tools()
+        if not tools:
+            return None
+        if not body.forced_tools():
+            self.check_tools()
+        chat = self.tokenizer.tool_chat
+        return tools if chat is not None and chat.takes_tools else None
+
+    @property
+    def calls(self) -> tuple[Format | None, dict[str, int]]:
+        """How the model writes calls, and which words of that are tokens of their own."""
+        words = self._calls.markers if self._calls else ()
+        ids = {word: self.tokenizer.id_of(word) for word in words if self.tokenizer.is_added(word)}
+        return self._calls, {word: token for word, token in ids.items() if token is not None}
 
     def call_markers(self) -> tuple[int, ...]:
         """The special tokens around tool calls, which a text must show for them to be found."""

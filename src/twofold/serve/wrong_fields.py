@@ -11,6 +11,7 @@ from twofold.serve.errors import ApiError
 Place = tuple[int | str, ...]
 
 SHOULD_BE = "Input should be "
+LONGEST_NAME = 64
 OBJECTS = frozenset({"dict_type", "model_type", "model_attributes_type"})
 OTHER_TYPES = OBJECTS | {"string_type", "list_type", "int_type", "float_type", "bool_type", "literal_error"}
 """A value of another type altogether, as the members of a union that are not meant say of it."""
@@ -23,7 +24,7 @@ def from_validation(error: ValidationError, model: type[BaseModel], body: Any) -
     found = [(_place(each, body), each) for each in error.errors(include_url=False, include_input=False)]
     fit = [(place, each) for place, each in found if not _is_other_type(each, _value(body, place))]
     place, first = max(fit or found, key=lambda each: _depth(each[0]))
-    param = ".".join(map(str, place))
+    param = ".".join(_shown(part) for part in place)
     match first["type"]:
         case "extra_forbidden":
             return ApiError(400, _unknown(param, place, model), param=param, code="unknown_parameter")
@@ -38,6 +39,11 @@ def from_validation(error: ValidationError, model: type[BaseModel], body: Any) -
         return _told(param, first["msg"], _value(body, place))
     kinds = dict.fromkeys(_kind(each) for other, each in found if other == place)
     return _told(param, SHOULD_BE + " or ".join(kinds), None)
+
+
+def _shown(part: int | str) -> str:
+    """A name in the body, which may be as long as the body is."""
+    return str(part)[:LONGEST_NAME]
 
 
 def _depth(place: Place) -> tuple[int, list[int]]:
