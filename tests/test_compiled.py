@@ -57,3 +57,48 @@ def test_old_versions_of_the_code_are_swept(tmp_path, monkeypatch):
     assert len(left) == compiled.KEPT_VERSIONS
     assert current in left
     assert current.parent / "old0" not in left
+
+
+DOUBLE = """
+from pathlib import Path
+from twofold.compiled import CACHE, compiled
+
+@compiled
+def double(x):
+    return 2 * x
+
+print(double(21))
+print(CACHE)
+"""
+
+
+def run_double(folder: Path, script: Path) -> tuple[list[str], str]:
+    script.write_text(DOUBLE)
+    environment = os.environ | {"TWOFOLD_CACHE_DIR": str(folder), "NUMBA_DEBUG_CACHE": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, env=environment, timeout=300
+    )
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_broken_machine_code_is_compiled_anew(tmp_path):
+    script = tmp_path / "double.py"
+    run_double(tmp_path / "cache", script)
+    for broken in ("*.nbi", "*.nbc"):
+        for path in (tmp_path / "cache").rglob(broken):
+            path.write_bytes(path.read_bytes()[:-40])
+        lines, errors = run_double(tmp_path / "cache", script)
+        assert (lines[-2], errors) == ("42", "")
+        assert any("data saved to" in line for line in lines)
+        assert not any("data saved to" in line for line in run_double(tmp_path / "cache", script)[0])
+
+
+def test_a_cache_that_cannot_be_written_is_told_in_one_line_and_leaves_nothing(tmp_path):
+    (tmp_path / "file").write_text("")
+    lines, errors = run_double(tmp_path / "file" / "cache", tmp_path / "double.py")
+    assert lines[-2] == "42"
+    assert errors.count("\n") == 1
+    assert str(tmp_path / "file" / "cache") in errors
+    assert "TWOFOLD_CACHE_DIR" in errors
+    assert not Path(lines[-1]).exists()
+    assert Path(lines[-1]).name.startswith("twofold-")

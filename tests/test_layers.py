@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "twofold"
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
 ORDER = (
-    "errors verbs compiled reference spec cost scheduler simulate engine "
+    "errors verbs cached compiled reference spec cost scheduler simulate engine "
     "plan serve clients figures validate clocks doctor cli __init__ __main__"
 )
 FLOORS = {floor: height for height, floor in enumerate(ORDER.split())}

@@ -4,6 +4,7 @@ Numba keys its cache on the file that holds a function, so a changed callee in a
 The cache therefore lies in a folder named by the content of every compiled source file.
 """
 
+import atexit
 import hashlib
 import os
 import shutil
@@ -14,6 +15,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba import types
+
+from twofold.cached import kept_in, tell_unkept
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,12 +49,28 @@ def _open_cache() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="twofold-"))
-    versions = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)
-    for stale in versions[:-KEPT_VERSIONS]:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        tell_unkept(cache_root(), error)
+        return _passing()
+    for stale in sorted(folder.parent.iterdir(), key=_last_used)[:-KEPT_VERSIONS]:
         shutil.rmtree(stale, ignore_errors=True)
     return folder
+
+
+def _passing() -> Path:
+    """A folder that goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="twofold-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _last_used(version: Path) -> float:
+    """Seconds since 1970; 0 where another process has just swept it."""
+    try:
+        return version.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 CACHE = _open_cache()
@@ -101,9 +120,5 @@ def _widest(kind: Any) -> Any:
 
 def in_cache(wrap: Any, function: Any, folder: Path | None = None) -> Any:
     """``function`` compiled by the decorator ``wrap``, with its machine code kept in ``folder``, or ours."""
-    previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder or CACHE)
-    try:
+    with kept_in(folder or CACHE):
         return wrap(function)
-    finally:
-        numba.config.CACHE_DIR = previous

@@ -96,6 +96,15 @@ def test_columns_of_words_are_flush_left(objective: str) -> None:
         assert first[place] != " " != second[place]
 
 
+def test_a_front_shows_the_tails_that_it_is_a_front_of() -> None:
+    rows = [replace(FIRST, tails=(0.25, 0.0125)).row(), replace(SECOND, tails=(float("inf"), 0.02)).row()]
+    head, first, second = ranking(rows, 2, "pareto").splitlines()
+    for name, cells in (("P99 TTFT, ms", ("250.0", "inf")), ("P99 TBT, ms", ("12.5", "20.0"))):
+        end = head.index(name) + len(name)
+        assert tuple(line[:end].split()[-1] for line in (first, second)) == cells
+    assert "P99" not in ranking(rows, 2)
+
+
 def test_the_proof_counts_what_became_of_the_candidates(found: Plan) -> None:
     assert proof(found) == (
         f"{FIRST.label} is the best of 1,500: 1,200 ruled out by their bound, 290 by simulation, 10 measured; gap 0."
@@ -118,6 +127,12 @@ def test_an_early_end_says_what_is_proved(found: Plan, stopped: str, gap: float,
         certificate=replace(SURE, stopped=stopped, gap=gap),
     )
     assert proof(early).endswith(told)
+
+
+def test_a_search_that_had_no_time_to_list_does_not_say_how_far_it_is(found: Plan) -> None:
+    early = replace(found, certificate=replace(SURE, stopped="time", gap=float("inf"), whole=False))
+    assert "the best of 1,500 or more: " in proof(early)
+    assert proof(early).endswith("stopped by --time before all had a bound: how far it is from the best is not known.")
 
 
 def test_traps_are_named_with_their_rank(found: Plan) -> None:

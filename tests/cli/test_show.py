@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.cli.show import bar, milliseconds, number, percent, print_json, table
+from twofold.cli.show import PIPED, bar, milliseconds, number, percent, print_json, table
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,16 @@ def test_table_aligns_names_left_and_numbers_right() -> None:
         "a     1.00",
         "long  12.0",
     ]
+
+
+def test_a_table_in_a_pipe_has_two_hundred_columns_at_most_and_says_what_it_lacks() -> None:
+    head, row = [f"a heading of some words {place}" for place in range(12)], ["123,456,789"] * 12
+    lines = table(head, [row], spare=range(11, 0, -1)).splitlines()
+    assert max(map(len, lines)) <= PIPED
+    assert not any("not shown" in line for line in lines)
+    wider = table([*head, *head], [[*row, *row]], spare=range(23, 0, -1)).splitlines()
+    assert max(map(len, wider)) <= PIPED
+    assert "not shown for want of room, but by --json: a heading" in " ".join(wider)
 
 
 def test_json_has_no_numbers_that_json_lacks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,9 @@ pytest.importorskip("transformers")
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 from tiny import reference, saved
 
+from twofold.plan.document import PLAN_VERSION, deployment_mapping
+from twofold.spec.notation import parse_deployment
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -35,6 +38,21 @@ def test_the_verb(here, folder, tmp_path):
     told = json.loads(here("stall", str(folder), *flags, "--json").out)
     assert [each["deployment"] for each in told["policies"]] == ["1B,mixed", "1B,chunked=32"]
     assert told["scene"]["prompt"] == 64
+
+
+def test_the_best_of_a_plan_is_a_policy_too(here, folder, tmp_path):
+    deployment = parse_deployment("1B,chunked=64", model=str(folder), device="this-cpu")
+    row = {"spec": deployment_mapping(deployment), "goodput_req_s": 1.0}
+    plan = {"version": PLAN_VERSION, "slo": "ttft<=1s", "candidates": [row]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    flags = ["--streams", "1", "--prompt-tokens", "16", "--output-tokens", "9", "--repeat", "1"]
+    told = here("stall", str(folder), *flags, "--deploy", "plan.json", "--json")
+    assert [each["deployment"] for each in json.loads(told.out)["policies"]] == ["1B,chunked=64"]
+    row["spec"] = deployment_mapping(parse_deployment("1B", model=str(folder), device="H100"))
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    refused = here("stall", str(folder), *flags, "--deploy", "plan.json")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "a plan for H100" in refused.err
 
 
 def test_a_terminal_is_told_how_long_it_takes(here, folder, monkeypatch):

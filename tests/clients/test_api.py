@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -68,6 +69,15 @@ def test_an_answer_is_read_to_its_end(fake: Any, chat: bool) -> None:
     sent = fake.recall()["seen"][-1]["sent"]
     assert len(sent) == 4
     assert all(0 <= came - left < 5 for came, left in zip(answer.times, sent, strict=True))
+
+
+def test_the_embedded_model_is_asked_for_by_any_of_its_names() -> None:
+    class Listing:
+        async def get(self, path: str) -> Any:
+            return SimpleNamespace(status=200, json=lambda: {"data": [{"id": "other"}, {"id": "smollm2"}]})
+
+    for name in ("SmolLM2-135M", "smollm2-135m-instruct", "smollm2"):
+        assert asyncio.run(served_model(Listing(), name)) == "smollm2"  # type: ignore[arg-type]
 
 
 def test_the_model_is_the_first_or_one_that_is_listed(fake: Any) -> None:

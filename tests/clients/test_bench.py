@@ -81,7 +81,11 @@ def test_an_ended_load_leaves_no_request_on_the_server(fake: Any, make: Make) ->
 @pytest.mark.parametrize(
     ("url", "options", "told"),
     [
-        ("http://127.0.0.1:1", {}, "URL: 'http://127.0.0.1:1' is not accepted; a server that answers.*connect: "),
+        (
+            "http://127.0.0.1:1",
+            {},
+            "URL: 'http://127.0.0.1:1' is not accepted; accepted: a server that answers.*connect: ",
+        ),
         ("URL/nowhere", {}, "http 404"),
         ("URL", {"key": "wrong"}, "http 401: this key is not known"),
         ("URL", {"model": "other"}, "--model: 'other'"),

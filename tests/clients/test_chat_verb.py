@@ -27,7 +27,7 @@ def test_a_pipe_is_one_prompt(here: Any, fake: Any, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "text", "told"),
     [
-        (("http://127.0.0.1:1",), "hello", "connect"),
+        (("http://127.0.0.1:1",), "hello", "accepted: a server that answers (connect: Connection refused)\n"),
         (("http://",), "hello", "URL"),
         (("FAKE",), " \n", "a prompt is needed"),
         (("FAKE", "--max-tokens", "102"), "hello", "http 500: fault 500"),

@@ -20,5 +20,9 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_words() -> None:
     command = (sys.executable, "-c", "import sys; print('starting'); sys.exit('no such model\\n')")
     with pytest.raises(SpecError, match=r"MODEL: 'x' is not accepted;.*no such model"), served("x", command=command):
         pass
+    refused = "import sys; sys.exit(\"twofold: dtype: 'fp7' is not accepted; accepted: fp32 or bf16\")"
+    with pytest.raises(SpecError) as caught, served("x", command=(sys.executable, "-c", refused)):
+        pass
+    assert str(caught.value) == "dtype: 'fp7' is not accepted; accepted: fp32 or bf16"
     with pytest.raises(SpecError, match="it said nothing"), served("x", command=(sys.executable, "-c", "")):
         pass

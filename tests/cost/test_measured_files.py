@@ -11,9 +11,9 @@ from twofold.cost.floors import floors
 from twofold.cost.measured import Measured
 from twofold.cost.profile_file import as_mapping, read_specs
 from twofold.cost.roofline import step_seconds
+from twofold.cost.split import split_speeds
 from twofold.cost.step import Load, chunk_pairs, full_speed
 from twofold.cost.step import step_seconds as seconds_of
-from twofold.cost.split import split_speeds
 from twofold.cost.tables import read_costs
 from twofold.errors import SpecError
 from twofold.spec import catalog

@@ -1,3 +1,4 @@
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -102,6 +103,15 @@ def test_a_search_out_of_time_says_how_far_from_the_best_it_may_be(known: list[T
         assert search.stopped == "time"
     else:
         assert best_of(known) == []
+
+
+def test_what_has_no_bound_could_be_better_by_any_share() -> None:
+    question, entries = planted([Truth(4, 4, 40) for _ in range(20)])
+    for entry in entries:
+        entry.highest = GRID.highest
+    search = search_of(question, entries, deadline=time.monotonic() - 1.0)
+    assert len(search.run()) < len(entries)
+    assert (search.stopped, search.gap()) == ("time", math.inf)
 
 
 class Interrupted(Threads):

@@ -60,7 +60,8 @@ def measures(search: Provisioner, deployment: twofold.deployment) -> np.ndarray:
 
 def test_the_front_of_the_ways_is_found_by_brute_force(search: Provisioner) -> None:
     found = search.run()
-    kept = front(search.question, found, Threads(1))
+    on_front = front(search.question, found, Threads(1))
+    kept = [each for each, _ in on_front]
     points = [measures(search, way.deployment(counts)) for way, counts in found]
     best = [
         str(way.deployment(counts))
@@ -71,6 +72,8 @@ def test_the_front_of_the_ways_is_found_by_brute_force(search: Provisioner) -> N
     assert 1 < len(kept) < len(found)
     prices = [price_of(way.deployment(counts)) for way, counts in kept]
     assert prices == sorted(prices)
+    for (way, counts), ends in on_front:
+        assert ends == pytest.approx(tuple(measures(search, way.deployment(counts))[2:]))
 
 
 def test_tails_are_the_p99_of_the_run_at_the_target(search: Provisioner) -> None:

@@ -1,6 +1,9 @@
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from planted import GRID, NAMES, Truth, planted
 
 import twofold
 from twofold.plan.bounds import Bounds
+from twofold.plan.certify import BATCH
 from twofold.plan.examine import Question
 from twofold.plan.goodput import goodput
 from twofold.plan.objective import Objective
@@ -99,12 +103,38 @@ def test_nothing_serves_a_target_out_of_reach() -> None:
     assert provisioner("1xL4", Objective("cost", 500.0)).run() == []
 
 
-def test_out_of_time_it_says_how_much_less_a_way_that_is_left_could_take() -> None:
-    done, hurried = (provisioner("4xL4", Objective("cost", 5.0), keep=20, deadline=each) for each in (None, 0.0))
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that tells how often it has been read."""
+    monkeypatch.setattr("twofold.plan.provision.time", SimpleNamespace(monotonic=itertools.count().__next__))
+
+
+def test_out_of_time_it_says_how_much_less_a_way_that_is_left_could_take(ticks: None) -> None:
+    every = len(provisioner("4xL4", Objective("cost", 5.0)).ways)
+    done, hurried = (provisioner("4xL4", Objective("cost", 5.0), keep=20, deadline=each) for each in (None, every))
     least, early = ([way.spent(counts) for way, counts in search.run()] for search in (done, hurried))
     stopped, gap = hurried.stopped, hurried.gap()
     assert (stopped, len(early) < len(least)) == ("time", True)
     assert least[0] >= early[0] * (1 - gap) * (1 - 1e-9)
+    assert 0.0 <= gap < 1.0
+
+
+def test_out_of_time_before_all_ways_are_bounded_nothing_is_said_of_the_others(ticks: None) -> None:
+    hurried = provisioner("4xL4", Objective("cost", 5.0), keep=20, deadline=BATCH)
+    assert hurried.run()
+    assert (hurried.stopped, hurried.gap()) == ("time", math.inf)
+    assert len(hurried.ways) - BATCH - 1 <= hurried.unexamined() < len(hurried.ways)
+    assert not any("floor" in vars(way) for way in hurried.ways[BATCH + 1 :])
+
+
+def test_out_of_time_with_nothing_found_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = provisioner("4xL4", Objective("cost", 5.0), deadline=0.0)
+    disaggregated = [way for way in search.ways if len(way.sides) > 1]
+    for way in disaggregated[: 2 * BATCH]:
+        vars(way)["fewest"] = None
+    search.ways = disaggregated
+    assert search.run()
+    assert search.unexamined() < len(disaggregated) - 2 * BATCH
 
 
 class Interrupted(Threads):

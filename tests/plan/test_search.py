@@ -1,5 +1,6 @@
 import itertools
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from planted import GRID, PLACES, exhaustive, random_scenario, searched
 
 import twofold
 import twofold.plan.probe
+from twofold.cost.roofline import Roofline
 from twofold.errors import SpecError
 from twofold.plan.probe import probe
 from twofold.plan.ranking import Plan
@@ -124,6 +126,34 @@ def test_no_time_gives_a_plan_whose_gap_is_true(seed: int, monkeypatch: pytest.M
     assert ruled_out + sure.measured + sure.unexamined == sure.candidates
     assert max(exhaustive(scenario).values()) <= hurried.best.found.rate * (1 + sure.gap) * (1 + 1e-9)
     assert all(row["low_req_s"] is None and not row["confirmed"] for row in hurried.rows)
+
+
+@pytest.mark.parametrize("objective", ["goodput", "goodput-per-dollar"])
+def test_a_search_that_had_no_time_to_list_says_that_it_does_not_know(objective: str) -> None:
+    hurried = twofold.plan(load(), **ASKED, objective=objective, time_limit_s=0.0, keep=3)
+    sure, whole = hurried.certificate, twofold.plan(load(), **ASKED, objective=objective, samples=0).certificate
+    assert (sure.stopped, sure.whole, sure.gap, sure.proved) == ("time", False, math.inf, 0)
+    assert (whole.stopped, whole.whole, whole.gap) == (None, True, 0.0)
+    assert 1 <= sure.candidates < whole.candidates
+    assert {row["proved"] for row in hurried.rows} == {False}
+
+
+def test_only_the_ranks_that_were_kept_are_proved() -> None:
+    rows = twofold.plan(load(), **ASKED, keep=2, samples=0).rows
+    assert len(rows) > 2
+    assert [row["proved"] for row in rows] == [rank <= 2 for rank in range(1, len(rows) + 1)]
+
+
+def test_a_front_has_the_tails_that_it_is_a_front_of() -> None:
+    rows = twofold.plan(load(60), **ASKED, objective="pareto", target_rate=5.0, samples=0).rows
+    assert all(row["p99_ttft_s"] > row["p99_tbt_s"] > 0.0 and row["proved"] for row in rows)
+    assert {twofold.plan(load(60), **ASKED, samples=0).rows[0][name] for name in ("p99_ttft_s", "p99_tbt_s")} == {None}
+
+
+def test_a_plan_says_up_to_which_size_its_steps_were_padded_to_graphs() -> None:
+    padded = twofold.plan(load(60), **ASKED, samples=0, keep=1, roofline=Roofline(graph_tokens=256))
+    assert padded.to_dict()["graph_tokens"] == 256
+    assert twofold.plan(load(60), **ASKED, samples=0, keep=1).to_dict()["graph_tokens"] == 0
 
 
 def test_an_interrupt_while_intervals_are_drawn_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 
 import pytest
@@ -96,6 +97,16 @@ def test_kv_takes_the_link_inside_a_machine_where_it_can():
 
 
 def test_smaller_ones_are_those_of_every_smaller_count():
-    found = list(space("llama-3-8b", "3xH100").with_smaller(2))
+    found, whole = space("llama-3-8b", "3xH100").with_smaller(2)
     assert {deployment.devices_total for deployment in found} == {1, 2, 3}
     assert len({label(each) for each in found}) == len(found)
+    assert whole
+
+
+def test_after_the_deadline_no_more_than_one_is_listed():
+    now = time.monotonic()
+    late, early = (space("llama-3-8b", "4xH100", deadline=at) for at in (now - 1.0, now + 600.0))
+    assert (len(list(late)), late.listed.whole) == (1, False)
+    assert (list(early), early.listed.whole) == (list(space("llama-3-8b", "4xH100")), True)
+    smaller = late.with_smaller(2)
+    assert (len(smaller.deployments), smaller.whole) == (3, False)

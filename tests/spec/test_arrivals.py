@@ -101,7 +101,7 @@ def test_a_bad_process_is_refused_by_name(text: str) -> None:
 
 
 def test_a_process_without_a_rate_of_its_own_needs_one() -> None:
-    with pytest.raises(SpecError, match="rate: None"):
+    with pytest.raises(SpecError, match="rate: missing"):
         times("poisson", None, 3)
     with pytest.raises(SpecError, match="rate: 0"):
         times("poisson", 0, 3)

@@ -108,7 +108,7 @@ def test_a_bad_group_is_named_by_field(fields: dict[str, Any], message: str) -> 
             {"faults": [{"at_s": 1, "target": 1}]},
             r"faults\.target: 1 is not accepted; replicas are numbered 0 to 0",
         ),
-        ([{}], {"faults": [{}]}, r"faults\.0\.at_s: None"),
+        ([{}], {"faults": [{}]}, r"faults\.0\.at_s: missing"),
         ([{}], {"temperature": -1}, "temperature: -1"),
     ],
 )

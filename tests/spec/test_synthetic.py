@@ -117,9 +117,9 @@ def test_sessions_end_before_they_outgrow_the_context() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"requests": None}, "requests: None is not accepted; give either requests or duration_s"),
+        ({"requests": None}, "requests: missing; give either requests or duration_s"),
         ({"duration_s": 5}, "give either requests or duration_s"),
-        ({"rate": None}, "rate: None is not accepted; poisson arrivals need a rate"),
+        ({"rate": None}, "rate: missing; poisson arrivals need a rate"),
         ({"rate": 0}, "rate: 0"),
         ({"prompt": "lognormal:5"}, "prompt: 'lognormal:5'"),
         ({"arrivals": "sometimes"}, "arrivals: 'sometimes'"),

@@ -105,7 +105,7 @@ def test_zero_outputs_count_as_one_token(tmp_path: Path) -> None:
 
 def test_bare_lengths_need_a_rate(tmp_path: Path) -> None:
     path = write(tmp_path, "l.csv", "num_prefill_tokens,num_decode_tokens\n" + "5,6\n" * 400)
-    with pytest.raises(SpecError, match=r"rate: None is not accepted; l\.csv has no arrival times"):
+    with pytest.raises(SpecError, match=r"rate: missing; l\.csv has no arrival times"):
         read_workload(path)
     w = read_workload(path, rate=4.0, seed=3).validate()
     assert w.rate == pytest.approx(4, rel=0.2)
@@ -122,7 +122,7 @@ def test_a_rate_re_times_a_trace(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ("0,10,1\n1,ten,1\n", r"t\.csv, line 3, prompt_tokens: 'ten' is not accepted"),
-        ("0,10,1\n1,10\n", r"t\.csv, line 3, output_tokens: None"),
+        ("0,10,1\n1,10\n", r"t\.csv, line 3, output_tokens: missing"),
         (
             "0,10,1\n1,0,1\n",
             r"t\.csv, line 3, prompt_tokens: '0' is not accepted; a whole number of tokens from 1",
@@ -157,7 +157,7 @@ def test_a_bad_timestamp_is_named(tmp_path: Path) -> None:
             '{"arrival_s": 1, "prompt_tokens": "x", "output_tokens": 1}',
             r"t\.jsonl, line 2, prompt_tokens: 'x'",
         ),
-        ('{"arrival_s": 1, "output_tokens": 1}', r"t\.jsonl, line 2, prompt_tokens: None"),
+        ('{"arrival_s": 1, "output_tokens": 1}', r"t\.jsonl, line 2, prompt_tokens: missing"),
     ],
 )
 def test_a_bad_json_line_is_named(tmp_path: Path, line: str, message: str) -> None:

@@ -40,7 +40,7 @@ def run(
     scenario = read_scenario(source, settings, model=model, device=device, cost=cost, **timed, **drawn)
     for flag, value in (("--model", scenario.model), ("--device", scenario.device)):
         if value is None:
-            raise SpecError(flag, "", "name one of the catalog")
+            raise SpecError(flag, None, "name one of the catalog")
     scenario.load_catalog()
     workload, roofline = scenario.read_workload(), read_roofline(scenario)
     from twofold.cli.explanation import budget_choice, budget_table

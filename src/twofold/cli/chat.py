@@ -12,12 +12,12 @@ import typer
 from twofold.cli.progress import progress
 from twofold.cli.show import milliseconds, number
 from twofold.errors import SpecError
+from twofold.spec.embedded import EMBEDDED
 
 if TYPE_CHECKING:
     from twofold.clients.answer import Answer
     from twofold.clients.conversation import Conversation
 
-DEFAULT_MODEL = "smollm2"
 KEY = "OPENAI_API_KEY"
 PROMPT = "> "
 HELP = "/clear forgets all that was said, /system TEXT sets the system prompt (/system alone removes it), /quit leaves"
@@ -48,7 +48,7 @@ Cost = Annotated[
 
 
 def run(
-    where: Where = DEFAULT_MODEL,
+    where: Where = EMBEDDED,
     model: ServedModel = None,
     system: System = None,
     temperature: Temperature = None,
@@ -73,7 +73,7 @@ def run(
             else:
                 answer_once(conversation)
         except AnswerError as failure:
-            raise SpecError("URL", where, f"a server that answers is needed; {failure}") from None
+            raise SpecError("URL", where, f"accepted: a server that answers ({failure})") from None
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def answer_once(conversation: "Conversation") -> None:
     """Answer what is on standard input on standard output. SpecError when it is empty."""
     text = sys.stdin.read().strip()
     if not text:
-        raise SpecError("standard input", "", "a prompt is needed")
+        raise SpecError("standard input", None, "a prompt is needed")
     answer = conversation.say(text, write)
     print()
     if answer.timing is not None:

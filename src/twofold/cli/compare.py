@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Run one workload through several deployments and show them in one table."""
     if not deploy:
-        raise SpecError("--deploy", "", 'give each deployment, as in --deploy "4B,chunked=512" --deploy 2P2D')
+        raise SpecError("--deploy", None, 'give each deployment, as in --deploy "4B,chunked=512" --deploy 2P2D')
     rate = rate_of(concurrency, source, rate, speedup=speedup, arrivals=arrivals)
     scenarios = [
         read_scenario(

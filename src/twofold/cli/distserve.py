@@ -6,6 +6,7 @@ import typer
 
 from twofold.cli import options
 from twofold.cli.inputs import read_roofline, read_scenario
+from twofold.cli.progress import progress
 from twofold.cli.show import number, percent, print_json, table
 from twofold.errors import SpecError
 
@@ -58,21 +59,22 @@ def run(
     limits = scenario.read_slo()
     for flag, value in (("--model", scenario.model), ("--device", scenario.device), ("--slo", limits)):
         if value is None:
-            raise SpecError(flag, "", "distserve needs it")
+            raise SpecError(flag, None, "distserve needs it")
     scenario.load_catalog()
     from twofold.plan.distserve import algorithm_1, algorithm_2
     from twofold.spec import catalog
 
     place = algorithm_1 if algorithm == 1 else algorithm_2
-    found = place(
-        scenario.read_workload(),
-        catalog.model(scenario.model or ""),
-        catalog.device(scenario.device or ""),
-        limits or "",
-        target_rate,
-        nodes=nodes,
-        roofline=read_roofline(scenario),
-    )
+    with progress():
+        found = place(
+            scenario.read_workload(),
+            catalog.model(scenario.model or ""),
+            catalog.device(scenario.device or ""),
+            limits or "",
+            target_rate,
+            nodes=nodes,
+            roofline=read_roofline(scenario),
+        )
     print_json(found.to_dict()) if json else print(placement_report(found, top))
 
 

@@ -133,9 +133,9 @@ def _specs(model: str | None, device: str | None) -> tuple["Model", "Device"]:
     from twofold.spec import catalog
 
     if model is None:
-        raise SpecError("--model", "", "name the model of the server, as `twofold models` does, or its config.json")
+        raise SpecError("--model", None, "name the model of the server, as `twofold models` does, or its config.json")
     if device is None:
-        raise SpecError("--device", "", "name the device of the server, as `twofold devices` does")
+        raise SpecError("--device", None, "name the device of the server, as `twofold devices` does")
     return catalog.model(model), catalog.device(device)
 
 

@@ -54,7 +54,7 @@ def read_written(source: str | None, settings: Sequence[str] | None, **flags: ob
         places = _places(isinstance(written.workload, dict), isinstance(written.deployment, dict))
         return load_scenario(source, [*_overrides(given, places), *(settings or ())])
     if source is None and not {"rate", "requests"} <= given.keys():
-        raise SpecError("TRACE", "", "give a trace, `sample`, a scenario file, or --rate and --requests")
+        raise SpecError("TRACE", None, "give a trace, `sample`, a scenario file, or --rate and --requests")
     workload = {"workload": {} if source is None else source}
     return scenario_from(workload, [*_overrides(given, _places(source is None, False)), *(settings or ())])
 

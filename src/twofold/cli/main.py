@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 from typer.main import get_command
@@ -29,6 +29,7 @@ from twofold.cli import (
     simulate,
     splitwise,
     stall,
+    usage,
     validate,
     version,
 )
@@ -67,8 +68,9 @@ VERBS = (
     links,
     version,
 )
-for verb in VERBS:
-    app.command(verb.__name__.rpartition(".")[2])(verb.run)
+VERB_NAMES = [verb.__name__.rpartition(".")[2] for verb in VERBS]
+for name, verb in zip(VERB_NAMES, VERBS, strict=True):
+    app.command(name)(verb.run)
 
 
 @app.callback(invoke_without_command=True)
@@ -88,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = get_command(app)(given, prog_name="twofold", standalone_mode=False)
         sys.stdout.flush()
     except USAGE_ERROR as error:
-        return complain(cast("Any", error).format_message(), BAD_INPUT)
+        return complain(usage.told(error, VERB_NAMES), BAD_INPUT)
     except SpecError as error:
         return complain(str(error), BAD_INPUT)
     except BrokenPipeError:

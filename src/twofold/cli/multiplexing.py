@@ -35,7 +35,7 @@ def run(
     """Compare every way for one prompt to run beside decodes: taking turns, in chunks, on part of the device."""
     for flag, value in (("--model", model), ("--device", device)):
         if value is None:
-            raise SpecError(flag, "", "name one of the catalog")
+            raise SpecError(flag, None, "name one of the catalog")
     from twofold.cli.explanation import coexistence_table
     from twofold.plan.multiplexing import coexistence
     from twofold.spec.quantity import parse_duration

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from twofold.cli import options, plan_flags
+from twofold.cli.again import Again, again
 from twofold.cli.inputs import SCENARIO_ENDINGS, read_roofline, read_unplaced
 from twofold.cli.progress import progress
-from twofold.cli.ranking import plan_report, simulated
+from twofold.cli.ranking import plan_report
 from twofold.cli.show import print_json, to_plain
 from twofold.errors import SpecError
 
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 LISTED = 10
 SEARCHED = ("deployment", "device", "link", "router", "transfer", "layerwise")
 INTERRUPTED = 130
-NOT_AS_SIMULATED = (
-    "Not as simulated: the goodput of the best is that of a longer replay of these requests, "
-    "which no `twofold simulate` of the trace makes."
-)
 
 
 def run(
@@ -75,25 +72,26 @@ def run(
     with _pool(workers, ray) as pool, progress() as shown:
         found = _planned(scenario, robust, wanted | {"pool": pool, "progress": shown})
     interrupted = found.certificate.stopped == "interrupted"
-    again = _again(found, source, cost, settings)
-    document = found.to_dict() | _source(found, source, again)
+    made = {"rate": rate, "requests": requests, **drawn}
+    simulated = again(found, source, made, cost, settings)
+    document = found.to_dict() | _source(found, source, simulated)
     if not interrupted:
         _warn(found)
     if json:
         print_json(document)
     else:
         print(plan_report(found, top))
-        _tell_more(found, again, explain and not interrupted)
+        _tell_more(found, simulated, explain and not interrupted)
     _write(found, document, save, *((None, None) if interrupted else (report, pictures)))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _tell_more(found: "Plan", again: str | None, explain: bool) -> None:
+def _tell_more(found: "Plan", simulated: Again, explain: bool) -> None:
     from twofold.cli.explanation import regret_table
 
-    if again is not None:
-        print("", f"As simulated:\n{again}" if again else NOT_AS_SIMULATED, sep="\n")
+    if simulated.told:
+        print("", simulated.told, sep="\n")
     if found.regret is not None:
         print("", regret_table(found.regret), sep="\n")
     if explain:
@@ -121,12 +119,12 @@ def _wanted(scenario: "Scenario", gpus: str | None) -> dict[str, Any]:
         if (value := getattr(scenario, field)) is not None:
             raise SpecError(field, value, "plan chooses it; leave it out")
     if gpus is None:
-        raise SpecError("--gpus", "", "say which devices there are, such as 8xH100")
+        raise SpecError("--gpus", None, "say which devices there are, such as 8xH100")
     if scenario.model is None:
-        raise SpecError("--model", "", "name a model of `twofold models`, or a config.json")
+        raise SpecError("--model", None, "name a model of `twofold models`, or a config.json")
     slo = scenario.read_slo()
     if slo is None:
-        raise SpecError("--slo", "", 'give the limits to meet, such as "ttft<=0.5s, tpot<=20ms @90%"')
+        raise SpecError("--slo", None, 'give the limits to meet, such as "ttft<=0.5s, tpot<=20ms @90%"')
     scenario.load_catalog()
     return {"budget": gpus, "model": scenario.model, "slo": slo, "roofline": read_roofline(scenario)}
 
@@ -183,22 +181,14 @@ def _pool(workers: int | None, address: str | None) -> "Iterator[Pool]":
         yield pool
 
 
-def _again(found: "Plan", source: str | None, cost: str | None, settings: Sequence[str] | None) -> str | None:
-    """The command that simulates the best at its goodput: empty where none does, None unless one trace was replayed."""
-    if source is None or source.endswith(SCENARIO_ENDINGS) or found.regret is not None:
-        return None
-    command = simulated(found, source).partition("\n")[2]
-    kept = [word for setting in settings or () if setting.startswith("cost.") for word in ("--set", setting)]
-    flags = shlex.join([*([] if cost is None else ["--cost", cost]), *kept])
-    return command and f"{command} {flags}".rstrip()
-
-
-def _source(found: "Plan", source: str | None, again: str | None) -> dict[str, Any]:
-    """The trace that was planned for, for `twofold export` to find again, and the command; empty for made requests."""
-    if source is None or source.endswith(SCENARIO_ENDINGS):
+def _source(found: "Plan", source: str | None, simulated: Again) -> dict[str, Any]:
+    """The command, and the trace that was planned for, for `twofold export` to find; empty for a scenario file."""
+    if source is None:
+        return {"as_simulated": simulated.command}
+    if source.endswith(SCENARIO_ENDINGS):
         return {}
     trace = source if source == "sample" else str(Path(source).absolute())
-    return {"source": {"trace": trace, "requests": len(found.workload)}, "as_simulated": again or None}
+    return {"source": {"trace": trace, "requests": len(found.workload)}, "as_simulated": simulated.command}
 
 
 def _write(

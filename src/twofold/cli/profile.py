@@ -62,6 +62,7 @@ def run(
     with progress() as report, _at_safe_points() as check:
         found, loaded, document = _measured(settings, quick, teller(report, check))
         check()
+    serve.tell_device(settings)
     write_whole(out, document)
     print(screen(found, loaded, out))
     worst = max(found.residuals.values(), default=0.0)

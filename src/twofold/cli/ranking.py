@@ -1,23 +1,23 @@
 """The screen of a plan: what it was made for, how sure it is, and the ranked deployments."""
 
-import shlex
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twofold.cli.inputs import SCENARIO_ENDINGS
 from twofold.cli.report import workload_line
-from twofold.cli.show import ABSENT, bar, number, percent, table
+from twofold.cli.show import ABSENT, bar, milliseconds, number, percent, table
 
 if TYPE_CHECKING:
     from twofold.plan.ranking import Certificate, Plan
 
 HEAD = ("rank", "deployment", "goodput, req/s", "90 %", "per device", "$/h", "kW", "limited by", "may swap with", "")
 UNTOLD = "not told from"
+FRONT, TAILS = "pareto", {"p99_ttft_s": "P99 TTFT, ms", "p99_tbt_s": "P99 TBT, ms"}
 STOPPED = {"time": "stopped by --time", "interrupted": "interrupted"}
 
 
-def plan_report(found: "Plan", top: int, source: str | None = None) -> str:
-    """Everything that a plan shows; ``source`` is the trace, for the command that simulates the best at its goodput."""
+def plan_report(found: "Plan", top: int) -> str:
+    """Everything that a plan shows of its ranking."""
     told = (
         headline(found),
         ranking(found.rows, top, found.objective.name),
@@ -26,36 +26,10 @@ def plan_report(found: "Plan", top: int, source: str | None = None) -> str:
         traps(found.rows[:top]),
         beyond(found),
     )
-    again = "" if source is None or source.endswith(SCENARIO_ENDINGS) else simulated(found, source)
-    return "\n\n".join(filter(None, (*told, again)))
+    return "\n\n".join(filter(None, told))
 
 
 PER = {"goodput-per-dollar": ("req/s per $/h", "usd_per_hour", 1.0), "goodput-per-watt": ("req/s per kW", "watts", 1e3)}
-
-
-def simulated(found: "Plan", source: str) -> str:
-    """The command that simulates the best at its goodput, with the router and the link that the notation leaves out.
-
-    Empty where a longer replay than the trace gave the goodput.
-    """
-    best, row = found.best.deployment, found.rows[0]
-    if found.best.trap is not None or found.repeats > 1:
-        return ""
-    words = [
-        "twofold",
-        "simulate",
-        source,
-        "--requests",
-        str(len(found.workload)),
-        "--rate",
-        f"{found.best.found.rate:.9g}",
-    ]
-    words += ["--model", found.model.name, "--deploy", str(best), "--router", best.router, "--slo", str(found.slo)]
-    spec = row["spec"]
-    for flag, record in (("--device", spec.get("device")), ("--link", spec.get("link"))):
-        words += [] if record is None else [flag, str(record["name"])]
-    words += ["--set", "deployment.mixed_pool=true"] if best.mixed_pool else []
-    return f"As simulated:\n{shlex.join(words)}"
 
 
 def beyond(found: "Plan") -> str:
@@ -92,6 +66,7 @@ def ranking(rows: Sequence[Mapping[str, Any]], top: int, objective: str = "goodp
             *_per(row, objective),
             number(row["usd_per_hour"]),
             number(row["watts"] / 1e3),
+            *([milliseconds(row[name]) for name in TAILS] if objective == FRONT else []),
             row["limit"],
             _ranks(row["swaps_with"], row["low_req_s"] is not None, top),
             *([_ranks(row["not_told_from"], row["cost_error"] is not None, top)] if doubted else []),
@@ -100,7 +75,8 @@ def ranking(rows: Sequence[Mapping[str, Any]], top: int, objective: str = "goodp
         for rank, row in enumerate(rows[:top], 1)
     ]
     per = [PER[objective][0]] if objective in PER else []
-    head = (*HEAD[:5], *per, *HEAD[5:9], *([UNTOLD] if doubted else []), *HEAD[9:])
+    tails = list(TAILS.values()) if objective == FRONT else []
+    head = (*HEAD[:5], *per, *HEAD[5:7], *tails, *HEAD[7:9], *([UNTOLD] if doubted else []), *HEAD[9:])
     words = ("deployment", "limited by", "may swap with", UNTOLD)
     return table(head, lines, left=[place for place, name in enumerate(head) if name in words])
 
@@ -143,10 +119,11 @@ def interval(row: Mapping[str, Any]) -> str:
 def proof(found: "Plan") -> str:
     """How many deployments there are, what became of them, and what that proves."""
     sure = found.certificate
-    first = "the cheapest of the front" if found.objective.name == "pareto" else "the best"
+    first = "the cheapest of the front" if found.objective.name == FRONT else "the best"
     leads = first if found.regret is None else "the least regretted of those below; in the first workload's plan,"
+    many = f"{sure.candidates:,}" if sure.whole else f"{sure.candidates:,} or more"
     counted = (
-        f"{found.best.label} is {leads} of {sure.candidates:,}: {sure.pruned_by_bound:,} ruled out by their bound, "
+        f"{found.best.label} is {leads} of {many}: {sure.pruned_by_bound:,} ruled out by their bound, "
         f"{sure.pruned_by_probe:,} by simulation, {sure.measured:,} measured"
     )
     if sure.unexamined:
@@ -157,6 +134,8 @@ def proof(found: "Plan") -> str:
 def _gap(sure: "Certificate", confirmed: bool) -> str:
     if sure.stopped is None:
         return "gap 0"
+    if math.isinf(sure.gap):
+        return f"{STOPPED[sure.stopped]} before all had a bound: how far it is from the best is not known"
     if not confirmed:
         above = f"more than {percent(sure.gap)} above it" if sure.gap else "above it"
         return f"{STOPPED[sure.stopped]} before a longer replay has confirmed its goodput: none is {above}"

@@ -12,7 +12,7 @@ from twofold.errors import SpecError
 
 if TYPE_CHECKING:
     from twofold.serve.service import Service
-    from twofold.serve.settings import Settings
+    from twofold.serve.settings import Settings, WorkerSettings
 
 LISTEN, LIMITS, ENGINE = "Address", "Limits", "Engine"
 NEEDED = 'pip install "twofold[serve]"'
@@ -160,6 +160,16 @@ def run(
     _serve(settings)
 
 
+def tell_device(worker: "WorkerSettings") -> None:
+    """Say on standard error what runs a model on a CUDA device."""
+    from twofold.engine.on_cuda import on_cuda
+    from twofold.serve.settings import served_group
+
+    if worker.device.startswith("cuda"):
+        policy = served_group(worker.deployment).policy
+        print(f"twofold: {worker.device}: {on_cuda(worker.dtype, policy)}", file=sys.stderr, flush=True)
+
+
 def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.absolute())
 
@@ -182,9 +192,13 @@ def _serve(settings: "Settings") -> None:
     from twofold.serve.run import serve
 
     write_logs_to(sys.stderr, settings.worker.log_level)
-    print(f"Loading {settings.worker.model} ...", file=sys.stderr, flush=True)
+
+    def loading() -> None:
+        tell_device(settings.worker)
+        print(f"Loading {settings.worker.model} ...", file=sys.stderr, flush=True)
+
     try:
-        serve(settings, _announce)
+        serve(settings, _announce, loading)
     except ServeError as error:
         print("twofold:", " ".join(str(error).split()), file=sys.stderr)
         raise typer.Exit(2 if error.refused else 1) from None

@@ -13,6 +13,8 @@ from twofold.cli.narrow import BLOCKS, fitted
 
 ABSENT = "–"
 UNBOUNDED = 10_000
+PIPED = 200
+"""Columns of a table that goes into a file or a pipe, or to a terminal that does not say how wide it is."""
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -53,10 +55,10 @@ def bold(text: str) -> str:
 
 
 def room() -> int:
-    """Columns of the terminal that standard output is; no bound where it is none, or does not say."""
+    """Columns of the terminal that standard output is; ``PIPED`` where it is none, or does not say."""
     if sys.stdout is None or not sys.stdout.isatty():
-        return UNBOUNDED
-    return get_terminal_size((UNBOUNDED, 0)).columns
+        return PIPED
+    return get_terminal_size((PIPED, 0)).columns
 
 
 def table(

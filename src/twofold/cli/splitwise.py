@@ -48,7 +48,7 @@ def run(
     timed = {"rate": rate, "speedup": speedup, "requests": requests}
     scenario = read_scenario(source, settings, model=model, cost=cost, **timed, **drawn)
     if scenario.model is None:
-        raise SpecError("--model", "", "name a model of `twofold models`, or a config.json")
+        raise SpecError("--model", None, "name a model of `twofold models`, or a config.json")
     scenario.load_catalog()
     from twofold.plan.resources import read_amount
     from twofold.plan.splitwise import provision, table_rows

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twofold.cli import options
+from twofold.cli.planned import served_text
 from twofold.cli.progress import progress, with_time_left
 from twofold.cli.show import milliseconds, print_json, table
 from twofold.cli.simulate import check_target
@@ -26,7 +27,10 @@ FORESEEN = "; in brackets what the simulator predicts"
 Model = Annotated[str, typer.Argument(metavar="[MODEL]", help="A folder, a hub id, a .gguf file, or smollm2.")]
 Deploy = Annotated[
     list[str] | None,
-    typer.Option(metavar="DEPLOYMENT", help="A policy to try; repeatable. Five of them when not given."),
+    typer.Option(
+        metavar="DEPLOYMENT|PLAN.json",
+        help="A policy to try, or the best of a plan that was saved; repeatable. Five of them when not given.",
+    ),
 ]
 Streams = Annotated[int, typer.Option(metavar="N", min=1, help="Requests that decode.", rich_help_panel=SCENE)]
 PromptTokens = Annotated[
@@ -78,7 +82,7 @@ def run(
     from twofold.engine.load import load
     from twofold.engine.stall import Scene
 
-    deployments = deploy or list(POLICIES)
+    deployments = [served_text(text, model, "cpu") for text in deploy or POLICIES]
     for text in deployments:
         replica_of(text)
     scene = Scene(streams=streams, prompt=prompt_tokens, output=output_tokens)

@@ -89,7 +89,8 @@ def _sets(data: Path | None, only: str | None, advance: Advance | None) -> "Repo
     from twofold.validate.contents import known_sets, validate
 
     if data is None and not BESIDE.is_dir():
-        raise SpecError("--data", "", f"give a folder with {known_sets()}; or --own COST.json, to measure this machine")
+        given = f"give a folder with {known_sets()}; or --own COST.json, to measure this machine"
+        raise SpecError("--data", None, given)
     return validate(data or BESIDE, only, advance)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from twofold.clients.answer import Answer
 from twofold.clients.http import AnswerError, Client
 from twofold.errors import SpecError
+from twofold.spec.embedded import is_embedded
 
 LENGTH_FIELDS = ("ignore_eos", "min_tokens")
 PER_CHUNK = "continuous_usage_stats"
@@ -63,7 +64,10 @@ class Api:
 
 
 async def served_model(client: Client, wanted: str | None) -> str:
-    """The model to ask for: ``wanted``, or the first that the server lists. SpecError when it is not listed."""
+    """The model to ask for: ``wanted``, or the first that the server lists. SpecError when it is not listed.
+
+    The embedded model may be listed by another of its names.
+    """
     reply = await client.get("/v1/models")
     if reply.status != 200:
         if wanted is not None and reply.status == 404:
@@ -71,6 +75,8 @@ async def served_model(client: Client, wanted: str | None) -> str:
         raise reply.error()
     listed = _ids(reply.json())
     if wanted is not None and wanted not in listed:
+        if is_embedded(wanted) and any(map(is_embedded, listed)):
+            return next(filter(is_embedded, listed))
         raise SpecError("--model", wanted, f"the server has {', '.join(listed)}")
     if not listed:
         raise AnswerError("malformed", "the server lists no model")

@@ -42,7 +42,7 @@ class Bench:
             self.api, self.vocabulary = self._run(self._meet(model, chat))
         except AnswerError as failure:
             self.close()
-            raise SpecError("URL", url, f"a server that answers is needed; {failure}") from None
+            raise SpecError("URL", url, f"accepted: a server that answers ({failure})") from None
         except BaseException:
             self.close()
             raise

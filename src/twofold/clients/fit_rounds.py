@@ -88,7 +88,7 @@ def _one(server: Server, probe: Probe, spent: Clock) -> Reading | str | None:
     measured = server.load(probe.workload(), None, probe.streams, lambda _: spent() >= 1.0)
     failure = next((one.failure for one in measured.outcomes if one.failure is not None), None)
     if failure is not None and failure.kind not in REFUSED:
-        raise SpecError("URL", server.url, f"a server that answers all through; {probe}: {failure}")
+        raise SpecError("URL", server.url, f"accepted: a server that answers all through ({probe}: {failure})")
     if failure is not None:
         return f"{failure}"
     return LATE if measured.stopped else reading_of(probe, measured)

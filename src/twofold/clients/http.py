@@ -7,6 +7,7 @@ so what the client spends the server lacks.
 
 import asyncio
 import json
+import os
 import ssl
 import time
 from typing import Any, NamedTuple, Protocol, cast
@@ -231,4 +232,10 @@ class Client:
         try:
             return (await loop.create_connection(Connection, target.host, target.port, ssl=self._tls))[1]
         except OSError as error:
-            raise AnswerError("connect", str(error)) from None
+            raise AnswerError("connect", _reason(error)) from None
+
+
+def _reason(error: OSError) -> str:
+    """Why there is no connection, without the addresses that asyncio puts beside it."""
+    said = error.strerror or str(error)
+    return os.strerror(error.errno) if error.errno and said.startswith("Connect call failed") else said

@@ -16,6 +16,7 @@ from twofold.clients.http import AnswerError, Client
 from twofold.clients.target import Target
 from twofold.errors import SpecError
 
+SAID = "twofold: "
 COMMAND = (sys.executable, "-P", "-m", "twofold", "serve")
 HOST = "127.0.0.1"
 POLL_S = 0.1
@@ -39,11 +40,25 @@ def served(model: str, flags: Sequence[str] = (), command: Sequence[str] = COMMA
             url = f"http://{HOST}:{port}"
             while not asyncio.run(is_ready(url)):
                 if server.poll() is not None:
-                    raise SpecError("MODEL", model, f"a model that twofold serve can serve; {last_line(words)}")
+                    raise refusal(model, last_line(words))
                 time.sleep(POLL_S)
             yield url
         finally:
             end(server)
+
+
+class RefusedError(SpecError):
+    """What a server said for itself when it refused to start: ``accepted`` is that line whole."""
+
+    def __str__(self) -> str:
+        return self.accepted
+
+
+def refusal(model: str, words: str) -> SpecError:
+    """The error of a server of ``model`` that ended with these last ``words``."""
+    if words.startswith(SAID):
+        return RefusedError("MODEL", model, words.removeprefix(SAID))
+    return SpecError("MODEL", model, f"accepted: a model that twofold serve can serve ({words})")
 
 
 async def is_ready(url: str) -> bool:

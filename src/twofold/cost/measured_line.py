@@ -41,13 +41,13 @@ def segment(places: Any, hints: Any, value: float) -> int:
     i = np.int64(hints[bucket(value)])
     while value >= places[i + 1]:
         i += 1
-    return i
+    return int(i)
 
 
 @inlined
 def counted(places: Any, hints: Any, count: int) -> int:
     """:func:`segment` of a whole number: where each has a hint of its own, that is the one."""
-    return np.int64(hints[count]) if count < FINE else segment(places, hints, count)
+    return int(hints[count]) if count < FINE else segment(places, hints, count)
 
 
 @inlined

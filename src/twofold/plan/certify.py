@@ -13,6 +13,7 @@ themselves and at ``examine.STEADY`` steps below; a failure further down would g
 Deployments are asked in batches of a fixed size, so that the answer does not depend on how many run at a time.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,8 @@ class Entry:
 
     The goodput is at most step ``highest``, by the bound or, where it was ``asked``, by what ``failed`` above it.
     ``found`` is its goodput once it is measured, ``lasts`` whether it is confirmed, ``trap`` the rate that a short
-    replay had shown where a longer one did not sustain it.
+    replay had shown where a longer one did not sustain it; ``tails`` are P99 of TTFT and of TBT in seconds at the
+    target rate, where they were asked for.
     """
 
     deployment: Deployment
@@ -49,6 +51,7 @@ class Entry:
     found: Goodput | None = None
     lasts: bool = False
     trap: float | None = None
+    tails: tuple[float, float] | None = None
 
     @property
     def value(self) -> float:
@@ -87,13 +90,17 @@ class Certifier:
         return self._ranked()
 
     def gap(self) -> float:
-        """How much better than the best an entry that is still open could be, as a share; 0 when all is proved."""
+        """How much better than the best an entry that is still open could be, as a share; 0 when all is proved.
+
+        Infinite where one of them has no bound.
+        """
         ranked = self._ranked()
         if not ranked or ranked[0].value == 0.0:
             return 0.0
-        best = ranked[0].value
-        highest = max((self._limit(entry) for entry in self._open(best)), default=best)
-        return max(0.0, highest / best - 1.0)
+        best, left = ranked[0].value, self._open(ranked[0].value)
+        if any(entry.highest == self.question.grid.highest for entry in left):
+            return math.inf
+        return max(0.0, max(map(self._limit, left), default=best) / best - 1.0)
 
     def unexamined(self) -> int:
         """Entries that no simulation has asked about and no bound has ruled out."""

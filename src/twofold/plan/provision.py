@@ -108,21 +108,14 @@ class Provisioner:
     stopped: str | None = None
     found: dict[Way, tuple[int, ...]] = field(default_factory=dict)
     asked: set[Way] = field(default_factory=set)
+    _bounded: list[Way] = field(default_factory=list)
     _sides: dict[tuple[Side, int], int | None] = field(default_factory=dict)
 
     def run(self) -> list[tuple[Way, tuple[int, ...]]]:
         """Ways and their counts, least first."""
-        left = sorted((way for way in self.ways if way.fewest is not None), key=lambda way: way.floor)
-        total = len(left)
         try:
-            while left and left[0].floor < self._limit():
-                if self.deadline is not None and time.monotonic() > self.deadline and self.found:
-                    self.stopped = "time"
-                    break
-                batch, left = left[:BATCH], left[BATCH:]
-                self._solve([way for way in batch if way.floor < self._limit()])
-                if self.report is not None and self.found:
-                    self.report(total - len(left), total, f"least {self._leader()}")
+            while not self.found and len(self._bounded) < len(self.ways):
+                self._solve_in_turn(self._bound())
         except KeyboardInterrupt:
             if not self.found:
                 raise
@@ -130,14 +123,47 @@ class Provisioner:
         return sorted(self.found.items(), key=lambda item: item[0].spent(item[1]))
 
     def gap(self) -> float:
-        """How much less than the least found a way that is still open could take, as a share."""
+        """How much less than the least found a way that is still open could take, as a share.
+
+        Infinite where one of them has no bound.
+        """
+        if len(self._bounded) < len(self.ways):
+            return math.inf
         left = [way.floor for way in self.ways if way not in self.asked and way.fewest is not None]
         least = min(way.spent(counts) for way, counts in self.found.items())
         return max(0.0, 1.0 - min(left, default=least) / least)
 
     def unexamined(self) -> int:
         """Ways that were not tried although their bound allows them to be among those kept."""
-        return sum(way not in self.asked and way.floor < self._limit() for way in self.ways)
+        allowed = sum(way not in self.asked and way.floor < self._limit() for way in self._bounded)
+        return allowed + len(self.ways) - len(self._bounded)
+
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def _bound(self) -> list[Way]:
+        """The next ways that may serve the target, least first: all that can be bounded in time, or a batch."""
+        left: list[Way] = []
+        begun = len(self._bounded)
+        for way in self.ways[begun:]:
+            if self._late() and len(self._bounded) >= begun + BATCH:
+                self.stopped = "time"
+                break
+            self._bounded.append(way)
+            if way.fewest is not None:
+                left.append(way)
+        return sorted(left, key=lambda way: way.floor)
+
+    def _solve_in_turn(self, left: list[Way]) -> None:
+        total = len(left)
+        while left and left[0].floor < self._limit():
+            if self._late() and self.found:
+                self.stopped = "time"
+                return
+            batch, left = left[:BATCH], left[BATCH:]
+            self._solve([way for way in batch if way.floor < self._limit()])
+            if self.report is not None and self.found:
+                self.report(total - len(left), total, f"least {self._leader()}")
 
     def _leader(self) -> Deployment:
         way = min(self.found, key=lambda way: way.spent(self.found[way]))

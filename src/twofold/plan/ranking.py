@@ -13,6 +13,7 @@ from twofold.plan.robust import Regret
 from twofold.plan.uncertainty import Doubt, Interval
 from twofold.spec.deployment import Deployment
 from twofold.spec.model import Model
+from twofold.spec.notation import MIXED_POOL
 from twofold.spec.slo import Slo
 from twofold.spec.workload import Workload
 
@@ -23,7 +24,9 @@ class Certificate:
 
     Of so many ``candidates``, some were ruled out by their bound without a simulation, some by simulating one rate or
     a few, the others were ``measured``. ``gap``: how much better than the best an unexamined one could be, as a share;
-    ``stopped`` is ``time`` or ``interrupted`` where the search ended early, with so many ``unexamined``.
+    infinite where one of them has no bound yet. ``stopped`` is ``time`` or ``interrupted`` where the search ended
+    early, with so many ``unexamined``; not ``whole``: before all candidates were listed. The first ``proved`` ranks
+    are certain; those after them were measured on the way, and others may belong between them.
     """
 
     candidates: int
@@ -33,6 +36,8 @@ class Certificate:
     gap: float
     stopped: str | None = None
     unexamined: int = 0
+    proved: int = 0
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ class Candidate:
     the noise could swap with its own; ``cost_error`` is how near the cost model knows it (relative, one standard
     deviation; None: not known) and ``not_told_from`` the ranks that it cannot tell from this one; no rate above
     ``bound`` is possible, for ``bound_limit``; ``trap`` is the rate at which a short replay passed while the queue
-    still grew; ``confirmed``: a longer replay has been made.
+    still grew; ``confirmed``: a longer replay has been made; ``tails``: P99 of TTFT and of TBT in seconds at the
+    target rate, on a front.
     """
 
     deployment: Deployment
@@ -57,6 +63,7 @@ class Candidate:
     not_told_from: tuple[int, ...] = ()
     trap: float | None = None
     confirmed: bool = False
+    tails: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, entry: Entry, interval: Interval | None, doubt: Doubt | None = None) -> "Candidate":
@@ -76,12 +83,13 @@ class Candidate:
             not_told_from=() if doubt is None else doubt.not_told_from,
             trap=entry.trap,
             confirmed=entry.lasts,
+            tails=entry.tails,
         )
 
     @property
     def label(self) -> str:
         """Its notation, and what the notation leaves out."""
-        return f"{self.deployment} (mixed pool)" if self.deployment.mixed_pool else str(self.deployment)
+        return f"{self.deployment}{MIXED_POOL if self.deployment.mixed_pool else ''}"
 
     @property
     def per_device(self) -> float:
@@ -109,6 +117,8 @@ class Candidate:
             "trap_req_s": self.trap,
             "confirmed": self.confirmed,
             "probes": self.found.probes,
+            "p99_ttft_s": None if self.tails is None else self.tails[0],
+            "p99_tbt_s": None if self.tails is None else self.tails[1],
             "spec": deployment_mapping(self.deployment),
         }
 
@@ -134,7 +144,9 @@ class Plan:
     rows: list[dict[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", [candidate.row() for candidate in self.candidates])
+        proved = self.certificate.proved if self.regret is None else 0
+        rows = [each.row() | {"proved": rank <= proved} for rank, each in enumerate(self.candidates, 1)]
+        object.__setattr__(self, "rows", rows)
 
     @property
     def best(self) -> Candidate:
@@ -159,7 +171,14 @@ class Plan:
             "slo": str(self.slo),
             "workload": self.workload.describe(),
             "certificate": vars(self.certificate),
+            "graph_tokens": graph_tokens(self.roofline),
             "regret": None if self.regret is None else self.regret.to_dict(),
             "best": self.rows[0],
             "candidates": self.rows,
         }
+
+
+def graph_tokens(costs: CostModel | None) -> int:
+    """Up to so many tokens a cost model pads a step to a captured CUDA graph; 0 where it does not."""
+    beneath = getattr(costs, "roofline", costs)
+    return int(getattr(beneath, "graph_tokens", 0))

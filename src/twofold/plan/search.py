@@ -73,16 +73,16 @@ def plan(
 
     Raises SpecError when nothing fits, and when no deployment meets the SLO at any rate.
     """
+    deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
     resources, aim = parse_resources(budget, within), Objective(objective, target_rate)
     if aim.target is None and not resources.bounded:
         raise SpecError("gpus", budget, "say how many there are, what they may cost or draw, or a rate to serve")
     replayed, limits, spec = _replayed(workload, requests), Slo.parse(slo), catalog.model(model)
     chosen, capped = router or _router(replayed), _power_counts(aim, resources)
-    space = Space(spec, resources, limits, chosen, capped, system, roofline)
+    space = Space(spec, resources, limits, chosen, capped, system, roofline, deadline)
     with _opened(cached) as cache, _running(pool, workers) as running:
         bounds, repeats = _bounds(replayed, space, aim)
         question = Question(bounds.workload, limits, bounds.grid, roofline, cache)
-        deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
         search = Searching(question, bounds, space, aim, running, keep, deadline, progress)
         entries, certificate = search.run()
         if not entries:
@@ -136,7 +136,7 @@ def _running(pool: Pool | None, workers: int | None) -> Iterator[Pool]:
 
 def _impossible(search: Searching) -> SpecError:
     """Why nothing was found: the target rate is out of reach, or the SLO is at any rate."""
-    question, space, target = search.question, search.space, search.aim.target
+    question, space, target = search.question, replace(search.space, deadline=None), search.aim.target
     if target is not None and any(search.bounds(each).rate > 0.0 for each in space):
         reach = f"out of reach of {space.model.name} on {space.resources} under {question.slo}"
         return SpecError("target-rate", target, f"{reach}; leave it and the objective out to see what is not")

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +15,7 @@ from twofold.plan.pareto import front
 from twofold.plan.pool import Pool
 from twofold.plan.provision import Provisioner, at_target, measured
 from twofold.plan.ranking import Certificate
-from twofold.plan.space import Space
+from twofold.plan.space import Listed, Space
 from twofold.simulate.run import Progress
 from twofold.spec.deployment import Deployment
 from twofold.spec.replays import repeated
@@ -62,22 +61,28 @@ class Searching:
     def highest(self) -> tuple[list[Entry], Certificate]:
         """The deployments with the highest rate, in the unit of the objective."""
         grid = self.question.grid
-        entries = [entry_of(each, self._bound(each), self.aim, grid) for each in self._deployments()]
+        deployments, whole = self._listed()
+        entries = [entry_of(each, self._bound(each), self.aim, grid) for each in deployments]
         rate = self.question.workload.rate
         start = grid.below(rate if 0 < rate < math.inf else 1.0)
         search = Certifier(
             self.question, entries, self.keep, self.pool, self.times, start, self.deadline, self.progress
         )
         ranked = search.run()
-        asked = sum(entry.asked for entry in entries)
+        if not ranked and not whole:
+            return replace(self, space=replace(self.space, deadline=None)).highest()
+        asked, stopped = sum(entry.asked for entry in entries), search.stopped if whole else search.stopped or "time"
+        gap = search.gap() if whole else math.inf
         certificate = Certificate(
             candidates=len(entries),
             pruned_by_bound=len(entries) - asked - search.unexamined(),
             pruned_by_probe=asked - len(ranked),
             measured=len(ranked),
-            gap=search.gap(),
-            stopped=search.stopped,
+            gap=gap,
+            stopped=stopped,
             unexamined=search.unexamined(),
+            proved=self.keep if stopped is None else int(gap == 0.0 and ranked[0].lasts),
+            whole=whole,
         )
         return ranked, certificate
 
@@ -88,7 +93,8 @@ class Searching:
         every = list(ways(self.space, bounds, self.aim))
         search = Provisioner(aimed, every, self.pool, None if pareto else self.keep, self.deadline, self.progress)
         found = search.run()
-        found = front(aimed, found, self.pool) if pareto else found[: self.keep]
+        on_front = front(aimed, found, self.pool) if pareto else []
+        found = [each for each, _ in on_front] if pareto else found[: self.keep]
         certificate = Certificate(
             candidates=len(every),
             pruned_by_bound=len(every) - len(search.asked) - search.unexamined(),
@@ -97,8 +103,11 @@ class Searching:
             gap=0.0 if search.stopped is None else search.gap(),
             stopped=search.stopped,
             unexamined=search.unexamined(),
+            proved=len(found) if search.stopped is None else 0,
         )
         entries = measured(aimed, found, self.pool)
+        if pareto:
+            entries = [replace(entry, tails=ends) for entry, (_, ends) in zip(entries, on_front, strict=True)]
         return sorted(entries, key=lambda entry: (self.aim.spent(entry.deployment), -entry.value)), certificate
 
     def _bound(self, deployment: Deployment) -> Bound:
@@ -106,8 +115,8 @@ class Searching:
         late = self.deadline is not None and time.monotonic() > self.deadline
         return Bound(math.inf, "none") if late else self.bounds(deployment)
 
-    def _deployments(self) -> Iterable[Deployment]:
-        return self.space if self.aim.name == "goodput" else self.space.with_smaller(SMALL_UNIT)
+    def _listed(self) -> Listed:
+        return self.space.listed if self.aim.name == "goodput" else self.space.with_smaller(SMALL_UNIT)
 
 
 def replays_needed(space: Space, bounds: Bounds) -> int:

@@ -1,11 +1,12 @@
 """The deployments that are worth trying on a budget of devices, dollars or watts."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from twofold.cost.contract import CostModel
 from twofold.cost.roofline import Roofline
@@ -21,11 +22,19 @@ from twofold.spec.slo import Slo
 MIXTURE_POLICY: Options = {"policy": "chunked", "budget_tokens": 512}
 
 
+class Listed(NamedTuple):
+    """Deployments, each once, and whether these are all that there are."""
+
+    deployments: list[Deployment]
+    whole: bool
+
+
 @dataclass(frozen=True)
 class Space:
     """Deployments of ``model`` on ``resources``, with one ``router``; ``capped``: with capped decode devices too.
 
     ``system`` names a target of ``plan.export``: only what it can run. Only replicas that ``roofline`` knows are tried.
+    After ``deadline`` (of ``time.monotonic``) no more are listed than have been, or than one.
     """
 
     model: Model
@@ -35,29 +44,38 @@ class Space:
     capped: bool = False
     system: str | None = None
     roofline: CostModel | None = None
+    deadline: float | None = None
 
     def __iter__(self) -> Iterator[Deployment]:
-        """Every deployment that leaves no room for one more replica, each once."""
-        return iter(self._listed)
+        """Those that are listed."""
+        return iter(self.listed.deployments)
 
     @cached_property
-    def _listed(self) -> list[Deployment]:
-        allowed = (each for each in self._all() if self.resources.allow(each) and self.runs(each))
-        return list(_each_once(allowed))
+    def listed(self) -> Listed:
+        """Every deployment that leaves no room for one more replica."""
+        found: dict[tuple[str, bool], Deployment] = {}
+        for each in self._all():
+            if found and self.deadline is not None and time.monotonic() > self.deadline:
+                return Listed(list(found.values()), False)
+            if self.resources.allow(each) and self.runs(each):
+                found.setdefault(_name(each), each)
+        return Listed(list(found.values()), True)
 
     def runs(self, deployment: Deployment) -> bool:
         """Whether the system that is asked for, if any, can run ``deployment``."""
         return self.system is None or runs(self.system, deployment, self.slo)
 
-    def with_smaller(self, largest: int) -> Iterator[Deployment]:
-        """Those of the resources, and of so many devices of each kind, from one to ``largest``; each once."""
-        return _each_once(self._of_each_size(largest))
-
-    def _of_each_size(self, largest: int) -> Iterator[Deployment]:
+    def with_smaller(self, largest: int) -> Listed:
+        """Those of the resources, and of so many devices of each kind, from one to ``largest``."""
+        found: dict[tuple[str, bool], Deployment] = {}
+        whole = True
         smaller = (replace(self, resources=self.resources.limited(count)) for count in range(1, largest + 1))
         for space in (*smaller, self):
             with suppress(SpecError):
-                yield from space
+                listed = space.listed
+                found |= {_name(each): each for each in listed.deployments if _name(each) not in found}
+                whole = whole and listed.whole
+        return Listed(list(found.values()), whole)
 
     def _all(self) -> Iterator[Deployment]:
         shapes = self._known(shapes_of(self.model, self.resources))
@@ -162,10 +180,5 @@ class Space:
         return self.resources.allow(Deployment.model_construct(groups=groups, device=None))
 
 
-def _each_once(deployments: Iterable[Deployment]) -> Iterator[Deployment]:
-    seen: set[tuple[str, bool]] = set()
-    for deployment in deployments:
-        name = (str(deployment), deployment.mixed_pool)
-        if name not in seen:
-            seen.add(name)
-            yield deployment
+def _name(deployment: Deployment) -> tuple[str, bool]:
+    return str(deployment), deployment.mixed_pool

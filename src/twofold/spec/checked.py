@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from twofold.errors import SpecError
+from twofold.spec.accepted import accepted
 from twofold.spec.quantity import parse_bandwidth, parse_bytes, parse_duration, parse_watts
 
 
@@ -74,5 +75,4 @@ def _one_line(record: type[Checked], error: ValidationError) -> SpecError:
         return SpecError(".".join(path), first["input"], f"no such field; {hint}")
     if first["type"] == "missing":
         return SpecError(".".join(path), None, "this field is required")
-    accepted = first["msg"].replace("Input should be", "it should be")
-    return SpecError(".".join(path), first["input"], accepted)
+    return SpecError(".".join(path), first["input"], accepted(first))

@@ -109,14 +109,22 @@ EXAMPLES = [
     *(option.example for option in VALUED.values()),
 ]
 
+MIXED_POOL = " (mixed pool)"
+
 
 def parse_deployment(text: str, **options: Any) -> Deployment:
     """Read e.g. ``"2P@H100,tp2 + 4D@A100"``; ``options`` are other fields of ``Deployment`` (model, ...).
 
-    ``3P2D`` is ``3P + 2D``; the device and the options of a term hold for every count in it. Raises SpecError
-    that names the term and what is accepted.
+    ``3P2D`` is ``3P + 2D``; the device and the options of a term hold for every count in it. ``(mixed pool)`` may
+    follow, as plans show it. Raises SpecError that names the term and what is accepted.
     """
-    return Deployment(groups=parse_groups(text), **options)
+    return Deployment(**{**read_notation(text), **options})
+
+
+def read_notation(text: str) -> dict[str, Any]:
+    """The fields of a deployment that a text tells: its groups and whether they lend each other replicas."""
+    groups, lends = text.strip().removesuffix(MIXED_POOL), text.strip().endswith(MIXED_POOL)
+    return {"groups": parse_groups(groups)} | ({"mixed_pool": True} if lends else {})
 
 
 def parse_groups(text: str) -> tuple[Group, ...]:

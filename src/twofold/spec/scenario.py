@@ -15,7 +15,7 @@ from twofold.errors import SpecError
 from twofold.spec import catalog
 from twofold.spec.checked import Checked, Positive
 from twofold.spec.deployment import Deployment, Router
-from twofold.spec.notation import parse_groups
+from twofold.spec.notation import read_notation
 from twofold.spec.slo import Slo
 from twofold.spec.synthetic import Rate, Synthetic
 from twofold.spec.traces import read_workload
@@ -149,7 +149,7 @@ class Scenario(Checked):
         if written.get("link") is not None:
             written["link"] = catalog.link(written["link"])
         if isinstance(written.get("groups"), str):
-            written["groups"] = parse_groups(written["groups"])
+            written |= read_notation(written["groups"])
         return _with_devices(Deployment.read(written, "deployment"))
 
     def read_slo(self) -> Slo | None:

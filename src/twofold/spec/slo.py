@@ -10,7 +10,7 @@ from twofold.errors import SpecError
 from twofold.spec.quantity import format_duration, format_number, parse_duration
 
 METRICS = ("ttft", "tpot", "tbt", "e2e")
-ACCEPTED = 'write limits such as "ttft<=0.5s, tpot<=20ms @90%" or "p99 tbt<=100ms"; metrics: ttft, tpot, tbt, e2e'
+ACCEPTED = 'accepted: limits on ttft, tpot, tbt or e2e, such as "ttft<=0.5s, tpot<=20ms @90%" or "p99 tbt<=100ms"'
 LIMIT = re.compile(r"(?:p([\d.]+)\s+)?([a-z0-9]+?)(?:_p([\d.]+))?\s*(?:<=|≤)\s*(\S.*)")
 DEFAULT_ATTAINMENT = 0.9
 
@@ -102,12 +102,12 @@ class Slo:
 def _limit(term: str, text: str) -> tuple[str, float | None, float]:
     match = LIMIT.fullmatch(term)
     if match is None or match[2] not in METRICS or (match[1] and match[3]):
-        raise SpecError("slo", text, f"cannot read {term!r}; {ACCEPTED}")
+        raise SpecError("slo", text, ACCEPTED if term == text.strip() else f"{term!r} is no limit; {ACCEPTED}")
     percentile = match[1] or match[3]
     try:
         number = None if percentile is None else float(percentile)
     except ValueError:
-        raise SpecError("slo", text, f"cannot read the percentile of {term!r}; {ACCEPTED}") from None
+        raise SpecError("slo", text, f"the percentile of {term!r} is no number; {ACCEPTED}") from None
     return match[2], number, parse_duration(match[4], f"slo {match[2]}")
 
 

@@ -21,9 +21,17 @@ WORKLOAD = {
 }
 
 
-def make_order(text: str, path: str = "org/model", workload: dict[str, Any] | None = None, **options: Any) -> Order:
+def make_order(
+    text: str,
+    path: str = "org/model",
+    workload: dict[str, Any] | None = None,
+    graph_tokens: int = 0,
+    proved: bool = True,
+    **options: Any,
+) -> Order:
     deployment = parse_deployment(text, **{"model": "llama-3-8b", "device": "H100", **options})
-    document = {"workload": workload or WORKLOAD, "candidates": [{"spec": deployment_mapping(deployment)}]}
+    row = {"spec": deployment_mapping(deployment), "proved": proved}
+    document = {"workload": workload or WORKLOAD, "graph_tokens": graph_tokens, "candidates": [row]}
     slo = Slo.parse("ttft<=500ms, tpot<=20ms @90%")
     return Order(Chosen(1, deployment, catalog.model(deployment.model), slo, 2.5, document), path)
 

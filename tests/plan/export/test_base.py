@@ -13,6 +13,12 @@ def test_the_header_is_comments_whatever_the_names_are(order: Any) -> None:
     assert "- this and that" in head
 
 
+def test_a_rank_that_is_not_proved_is_said(order: Any) -> None:
+    proved, doubted = (header(order("1B", proved=each), "Thing 1", []) for each in (True, False))
+    assert "rank 1 of its plan:" in proved
+    assert "rank 1 of its plan, which the plan did not prove:" in doubted
+
+
 def test_prefixes_are_reused_as_the_group_says_or_the_workload_had_hashes(order: Any) -> None:
     plain, hashed = order("1B"), order("1B", workload={"hash_tokens": 16})
     told = order("1B,no-prefix", workload={"hash_tokens": 16})

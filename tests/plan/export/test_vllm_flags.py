@@ -56,6 +56,12 @@ def test_whole_prompts_need_a_step_for_the_longest(order: Any) -> None:
     check_vllm(order("1B,mixed,prefill-tokens=131072", model="llama-3.1-8b"), "vllm")
 
 
+def test_graphs_are_captured_up_to_where_the_plan_padded_to_them(order: Any) -> None:
+    assert "--max-cudagraph-capture-size" not in flags(order("1B"))
+    made = order("1P1D", graph_tokens=512)
+    assert [flags(made, place)["--max-cudagraph-capture-size"] for place in (0, 1)] == [["512"], ["512"]]
+
+
 def test_kv_in_fp8_and_latent_attention(order: Any) -> None:
     from twofold.spec import catalog
 

@@ -54,6 +54,16 @@ class Order:
             raise SpecError("device", None, "name a default device, or one in every group")
         return catalog.device(given)
 
+    @property
+    def graph_tokens(self) -> int:
+        """Up to so many tokens the steps of the plan were padded to captured CUDA graphs; 0: they were not."""
+        return int(self.chosen.document.get("graph_tokens", 0))
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the plan did not prove the rank: it is beyond those kept, or the search was stopped."""
+        return self.chosen.document["candidates"][self.chosen.rank - 1].get("proved") is False
+
     def prefix_cache(self, group: Group) -> bool:
         """Whether the group reuses prefixes: as it says, else as the workload of the plan carried hashes."""
         if group.prefix_cache is not None:
@@ -93,7 +103,8 @@ def header(order: Order, written_for: str, notes: Sequence[str]) -> str:
     """Comment lines (shell and YAML alike): what this is, for which versions, and where it differs from the plan."""
     chosen = order.chosen
     lines = [
-        f"{order.deployment} of {order.model.name}, rank {chosen.rank} of its plan:",
+        f"{order.deployment} of {order.model.name}, rank {chosen.rank} of its plan"
+        f"{', which the plan did not prove' if order.doubted else ''}:",
         f"{chosen.goodput_req_s:.3g} requests/s within {chosen.slo}.",
         f"Written by twofold export for {written_for}.",
     ]

@@ -17,7 +17,7 @@ def model_path(model: Model, given: str | None) -> str:
         return given
     found = SOURCE.match(model.source)
     if found is None:
-        raise SpecError("--model-path", "", f"say where the weights of {model.name} are: a hub id, or a path")
+        raise SpecError("--model-path", None, f"say where the weights of {model.name} are: a hub id, or a path")
     return found[1]
 
 

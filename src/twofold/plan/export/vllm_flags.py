@@ -71,6 +71,8 @@ def server_flags(order: Order, group: Group, sizes: bool = True) -> Flags:
         flags.append(("--enable-expert-parallel",))
     if group.async_scheduling:
         flags.append(("--async-scheduling",))
+    if order.graph_tokens:
+        flags.append(("--max-cudagraph-capture-size", str(order.graph_tokens)))
     if dtype := KV_DTYPES[order.model.kv_dtype]:
         flags.append(("--kv-cache-dtype", dtype))
     return flags + _transfer(group)

@@ -1,5 +1,6 @@
 """What the report says in words: figures under the headline, notes on the pictures, assumptions."""
 
+import math
 from typing import Any
 
 from twofold.cost.roofline import Roofline
@@ -66,6 +67,8 @@ def readable(slo: Slo) -> str:
 def headline_of(found: dict[str, Any]) -> str:
     """What certifies the best, in a few words."""
     total = f"{found['candidates']:,}"
+    if math.isinf(found["gap"]):
+        return f"not known of {total}"
     return f"best of {total}" if not found["gap"] else f"within {percent(found['gap'])} of the best of {total}"
 
 
@@ -82,6 +85,8 @@ def certificate(found: dict[str, Any]) -> str:
     text = f"Of {count(found['candidates'], 'deployment')} that fit the devices: {counts_of(found)}. "
     if found["stopped"]:
         text += f"The search stopped early ({found['stopped']}). "
+    if math.isinf(found["gap"]):
+        return f"{text}It ended before all had a bound: how much better another one could be is not known."
     if found["gap"]:
         return f"{text}No other can be better than the best by more than {percent(found['gap'])} under the assumptions."
     return f"{text}No other can be better than the best under the assumptions: the gap is 0."
